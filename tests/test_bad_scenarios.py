@@ -266,7 +266,7 @@ BAD: list[Bad] = [
         "more clients than rows",
         {"data": {"name": "synthetic", "examples": 3}},
         "data.partition",
-        "3 training examples cannot be dealt to 4 clients",
+        "3 training examples are too few for 4 clients",
     ),
     Bad("nothing to test on", {"data.test_share": 1e-4}, "data.test_share", "0 test examples"),
     Bad(

@@ -1,1 +1,1 @@
-"""The event log into numbers: fairness, cost, participation, accuracy, certificates."""
+"""Measures of a finished run: fairness, cost, participation, accuracy, certificates."""

@@ -1,4 +1,4 @@
-"""How differently well clients are served."""
+"""The spread of accuracies over clients."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True)
 class AccuracySpread(Measure):
-    """The accuracy of what each client is served, on its own data, at the end of the run."""
+    """The accuracy of each client's served model on its own data, at the end of the run."""
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """accuracy_mean, accuracy_worst and accuracy_std (population) over clients.
 
-        Of a regression, whose accuracy is R^2, over those whose R^2 is a number. Nothing where
-        nobody is served: no version was made, or nothing is learned.
+        For a regression (accuracy is R^2), over clients with a known R^2. Empty if no client is
+        served: no version was made, or nothing is learned.
         """
         if "served_accuracy" not in run.clients:
             return {}

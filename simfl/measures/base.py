@@ -1,4 +1,4 @@
-"""The interfaces of measures: a finished run into named numbers."""
+"""The interfaces of measures, which compute named numbers of a finished run."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from simfl.runs.runfolder import LoadedRun
 
 
 class Measure(ABC):
-    """Computed from a run's tables when it has ended, and kept in its manifest.
+    """Computed from a run's tables at its end, and kept in its manifest.
 
-    `needs_contributions` says that it reads what clients contribute and are rewarded with: the
-    columns `contribution`, `reward_loss` and `reward_accuracy` of `clients`. `learned` says that
-    its figures go by what is learned, and not by events alone.
+    `needs_contributions`: it reads clients' contributions and rewards, the columns `contribution`,
+    `reward_loss` and `reward_accuracy` of `clients`. `learned`: its figures depend on learned
+    values, not only on events.
     """
 
     needs_contributions: ClassVar[bool] = False
     learned: ClassVar[bool] = True
 
     def check_clients(self, client_count: int) -> None:  # noqa: B027  # most fit any number
-        """Raises ValueError, naming the field, where the settings do not fit so many clients."""
+        """Raises ValueError, naming the field, if the settings do not fit the number of clients."""
 
     @abstractmethod
     def compute(self, run: LoadedRun) -> dict[str, float]:
-        """The figures by name, units in the names; NaN where the run cannot tell.
+        """The figures by name, with units in the names; NaN if the run cannot tell.
 
-        No figures at all where the run has nothing of the kind, as queues of a flat protocol.
+        No figures if the run has nothing to measure, such as queues of a flat protocol.
         """
 
 
 class ModelMeasure(Measure):
-    """A measure that looks at the final model on the clients' data, not at the tables alone."""
+    """A measure of the final model on the clients' data, not only of the tables."""
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
-        """Raises TypeError: it takes more than the tables."""
+        """Raises TypeError, because it needs more than the tables."""
         raise TypeError(f"{type(self).__name__} needs the model: use `assess`")
 
     @abstractmethod
     def assess(
         self, run: LoadedRun, federation: Federation, rng: np.random.Generator
     ) -> dict[str, float]:
-        """The figures by name; `rng` is for whatever is drawn."""
+        """The figures by name; `rng` is for random draws."""

@@ -1,4 +1,4 @@
-"""Certificates of coalition formation: the potential falls, and nobody gains by leaving.
+"""Certificates of coalition formation: falling potential and Nash stability.
 
 Source: FedCure (arXiv 2511.10227), Eq. 3, Eq. 4 and Theorem 1, recomputed from the label counts in
 the run folder. With a = (p + q) / 2,
@@ -27,9 +27,9 @@ TOLERANCE = 2e-12
 class Descent:
     """The mean JS before the first switch and after each one, shape (switches + 1,).
 
-    `potential` is the same times C(M, 2), M the coalitions that have clients then. `final_js` is
-    the mean JS of the run's partition, for rules that make no switches, too. `log_error` is the
-    largest difference between these and what the run logged.
+    `potential` is the mean JS times C(M, 2), with M coalitions that have clients at that time.
+    `final_js` is the mean JS of the run's partition, also for rules without switches. `log_error`
+    is the largest difference between these and the run's log.
     """
 
     mean_js: FloatArray
@@ -39,7 +39,7 @@ class Descent:
 
     @property
     def changes(self) -> FloatArray:
-        """Of the mean JS at each switch: all negative where it falls strictly."""
+        """Changes of the mean JS at each switch: all negative if it falls strictly."""
         return np.diff(self.mean_js)
 
     @property
@@ -50,10 +50,10 @@ class Descent:
 
 @dataclass(frozen=True)
 class Stability:
-    """All single moves out of a partition; where it is Nash-stable, none improves.
+    """All single moves out of a partition; none improves if it is Nash-stable.
 
-    `moves` were looked at; `improving` of them lower the mean JS; `best_change` is the lowest
-    change of the mean JS by one of them (NaN without any).
+    `moves` are examined; `improving` of them lower the mean JS; `best_change` is the lowest change
+    of the mean JS by one of them (NaN without any).
     """
 
     moves: int
@@ -75,7 +75,7 @@ def mean_js(counts: FloatArray) -> FloatArray:
 
 
 def descent(run: LoadedRun) -> Descent | None:
-    """Formation replayed from the logged switches; None where the run associated nobody."""
+    """The formation replayed from the logged switches; None without an association."""
     row = _association(run)
     if row is None:
         return None
@@ -96,7 +96,7 @@ def descent(run: LoadedRun) -> Descent | None:
 
 
 def stability(run: LoadedRun) -> Stability | None:
-    """The single moves out of the run's partition; None where the run associated nobody."""
+    """The single moves out of the run's partition; None without an association."""
     if _association(run) is None:
         return None
     clients = run.clients
@@ -139,10 +139,10 @@ def coalition_counts(label_counts: IntArray, edge: IntArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class CoalitionStability(Measure):
-    """How coalitions formed: mean JS divergence (nats), and switches that should not be.
+    """Coalition formation: mean JS divergence (nats), and switches that violate the theory.
 
-    The mean is over pairs of coalitions. Edge servers without clients are none, so that before and
-    after may be of different numbers of them.
+    The mean is over pairs of coalitions. Edge servers without clients are not coalitions, so their
+    number before and after may differ.
     """
 
     learned: ClassVar[bool] = False
@@ -150,8 +150,9 @@ class CoalitionStability(Measure):
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """mean_js_before and _after, switches, rising_switches, moves_looked_at, improving_moves.
 
-        Before is where the population put the clients, after is with whom they train. In FedCure's
-        formation no switch may rise, and where it ended by itself no single move improve.
+        Before: the population's assignment of clients; after: the run's association. In FedCure's
+        formation no switch may increase the mean JS, and if it ended by itself no single move may
+        improve it.
         """
         path, end = descent(run), stability(run)
         if path is None or end is None:

@@ -1,12 +1,12 @@
-"""Whether clients are rewarded with what they contribute (FedSAC, arXiv 2405.18291).
+"""Collaborative fairness: whether rewards match contributions (FedSAC, arXiv 2405.18291).
 
     c        contributions: test accuracy of the model a client trains alone   `contribution`
     theta*   rewards: test accuracy of what a client gets in the end           `reward_accuracy`
     gamma    100 Pearson(c, theta*)                                            `fairness`
 
 Definition 1 (bounded collaborative fairness) reads c_i < theta*_i < (c_i + max theta*) / 2. As
-printed the best-rewarded client cannot satisfy it, so that the upper bound is not asked of it;
-where several are rewarded best, it is not asked of the best contributor among them.
+printed, the best-rewarded client cannot satisfy it, so the upper bound is not applied to it; if
+several have the best reward, it is not applied to the best contributor among them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True)
 class CollaborativeFairness(Measure):
-    """How rewards follow contributions, both as accuracies on the test set.
+    """How well rewards match contributions, both as accuracies on the test set.
 
-    Algorithms that serve everybody the same model are scored after one more local epoch of each
+    Algorithms that serve all clients the same model are scored after one more local epoch of each
     client.
     """
 
@@ -34,10 +34,10 @@ class CollaborativeFairness(Measure):
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """Pearson correlation, bounded fairness, accuracies, and Theorem 1's order of losses.
 
-        fairness: 100 Pearson(contribution, reward), NaN where either is the same for all;
-        bounded: 1 where all clients are rewarded within their bounds, bounded_share of them;
-        reward_max, reward_min, contribution_max: accuracies; ordered_pairs: the share of pairs
-        c_i >= c_j with loss_i <= loss_j.
+        fairness: 100 Pearson(contribution, reward), NaN if either is the same for all; bounded: 1
+        if the rewards of all clients are within their bounds; bounded_share: the share of such
+        clients; reward_max, reward_min, contribution_max: accuracies; ordered_pairs: the share of
+        pairs c_i >= c_j with loss_i <= loss_j.
         """
         if "contribution" not in run.clients:
             return {}
@@ -57,14 +57,14 @@ class CollaborativeFairness(Measure):
 
 
 def pearson_percent(contribution: FloatArray, reward: FloatArray) -> float:
-    """100 times Pearson's correlation; NaN where one of the two does not vary."""
+    """100 times Pearson's correlation; NaN if one of the two does not vary."""
     if len(contribution) < 2 or np.ptp(contribution) == 0 or np.ptp(reward) == 0:
         return float("nan")
     return 100.0 * float(np.corrcoef(contribution, reward)[0, 1])
 
 
 def within_bounds(contribution: FloatArray, reward: FloatArray) -> BoolArray:
-    """Whether each client's reward is above what it contributes and below the upper bound."""
+    """Whether each client's reward is above its contribution and below the upper bound."""
     best = reward == reward.max()
     exempt = best & (contribution == contribution[best].max())
     below = reward < (contribution + reward.max()) / 2

@@ -19,13 +19,12 @@ Symbols
     windowed  B_v = (1 - xi) B_(v-1) + xi (q B_(v-1-phi) + drift)                    Eqs. 48, 49
 
 Departures
-1. Eq. 49's H lacks a bracket, Eq. 55 has a xi too many and Eq. 56 one too few; with them put right
-   the recursion `paper`, at a constant xi, is Eq. 18.
-2. e3 / (2 mu) alone is no smaller than the gap at the start, so that the paper's bound never shows
-   any progress. `windowed` leaves out the step that brings it in: a stale model's gap is bounded by
-   the bound of the version that it started from.
-3. The suprema are taken over points of a run instead of all weights, where they do not exist: the
-   bound is compared with that run's gap, and no guarantee of other runs.
+1. Eq. 49's H lacks a bracket, Eq. 55 has a xi too many and Eq. 56 one too few; with these
+   corrections the recursion `paper`, at a constant xi, is Eq. 18. 2. e3 / (2 mu) alone is at least
+   the gap at the start, so the paper's bound never shows any progress. `windowed` leaves out the
+   step that introduces it: a stale model's gap is bounded by the bound of the version that it
+   started from. 3. The suprema are taken over points of a run instead of all weights, where they do
+   not exist: the bound is compared with that run's gap, and guarantees nothing for other runs.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def convergence_bound(
     """Bounds after versions mixed in with `shares`, each `staleness` versions old at its arrival.
 
     `gap` is that of version 0. Raises ValueError for a learning rate of 1 / smoothness or more, and
-    without strong convexity: the theorem says nothing of such runs.
+    without strong convexity, because the theorem does not cover such runs.
     """
     one = constants
     if one.convexity <= 0.0:

@@ -1,4 +1,4 @@
-"""Whether a run's final model is in the core of its clients, whichever algorithm trained it."""
+"""Core stability of a run's final model, for any algorithm."""
 
 from __future__ import annotations
 
@@ -33,37 +33,41 @@ from simfl.runs.runfolder import LoadedRun
 class CoreStability(ModelMeasure):
     """Core stability of the final model on the clients' training data (arXiv 2211.02091).
 
-    Figures: `utility_min`, `utility_mean`, `utility_product` (NaN where one is negative); then per
-    question `..._stable` (1 yes, 0 no, NaN undecided), `..._margin` and, with `draws`, the 90 %
-    interval `..._low` to `..._high`. A certificate's margin is 1 - the largest sum of ratios / W,
+    Figures: `utility_min`, `utility_mean`, `utility_product` (NaN if one is negative); then for
+    each question `..._stable` (1 yes, 0 no, NaN undecided), `..._margin` and, with `draws`, the 90
+    % interval `..._low` to `..._high`. A certificate's margin is 1 - the largest sum of ratios / W,
     and `certificate_blocking_margin` that of the coalition that blocks, NaN without one;
-    `certificate_only_all_block` is 1 where all block and no smaller coalition does, by any of the
-    answers. `least_margin_possible` is what no coalition of a part of the clients can take a margin
-    below, as losses are not negative: from 0 on none of them could block whatever the model, and
-    `..._stable` says nothing of them (M is too far above the losses). For a linear model the
-    questions are `certificate` (over all predictors), `proportional`, `pareto` and, for few
-    clients, `coalitions` (all of them). With `k`, for any model: `pseudo_core`, whose margin is
-    the radius d and whose `..._stable` is always 1: there is such a radius for every model. d goes
-    by a smoothness that is searched for in random directions, an estimate and no bound, and
-    networks with ReLU are not smooth. Where clients are served models of their own, `coalitions`
-    alone is asked, if there is a common model under which nobody's utility is negative. Without
-    positive utilities nothing is, nor of an ensemble.
+    `certificate_only_all_block` is 1 if all together block and no smaller coalition does, by any of
+    the answers. `least_margin_possible` is a lower bound on the margin of coalitions of some
+    clients, because losses are not negative: if it is 0 or more, none of them could block with any
+    model, and `..._stable` says nothing about them (M is too far above the losses). For a linear
+    model the questions are `certificate` (over all predictors), `proportional`, `pareto` and, for
+    few clients, `coalitions` (all of them). With `k`, for any model: `pseudo_core`, whose margin is
+    the radius d and whose `..._stable` is always 1, because every model has such a radius. d
+    depends on a smoothness that is searched in random directions: an estimate, not a bound, and
+    networks with ReLU are not smooth. If clients are served their own models, only `coalitions` is
+    computed, if there is a common model without negative utilities. Without positive utilities, or
+    for an ensemble, there are no answers.
     """
 
     offset: Annotated[
-        float | tuple[float, ...], "> 0", "M, above any loss: one for all clients, or each"
+        float | tuple[float, ...],
+        "> 0",
+        "M, above any loss: one for all clients, or a list with one for each",
     ] = 3.0
     weights: Annotated[
-        Literal["uniform", "examples"] | tuple[float, ...], "> 0", "of clients, as CoreFed's"
+        Literal["uniform", "examples"] | tuple[float, ...],
+        "> 0",
+        "weights of clients, as in CoreFed",
     ] = "uniform"
-    k: Annotated[float | None, "> 1", "pseudo-core factor; null asks for no radius"] = None
-    draws: Annotated[int, ">= 0", "bootstrap draws of the clients' samples; 0 is no interval"] = 0
+    k: Annotated[float | None, "> 1", "pseudo-core factor; null: no radius"] = None
+    draws: Annotated[int, ">= 0", "bootstrap draws of the clients' samples; 0: no intervals"] = 0
     search_up_to: Annotated[
-        int, ">= 0", f"<= {MOST_AGENTS}", "clients up to which all coalitions are searched"
+        int, ">= 0", f"<= {MOST_AGENTS}", "the most clients for which all coalitions are searched"
     ] = MOST_AGENTS
 
     def check_clients(self, client_count: int) -> None:
-        """Lists of offsets and weights have one for each client."""
+        """Checks that lists of offsets and weights have one entry per client."""
         require_one_each("offset", self.offset, client_count)
         require_one_each("weights", self.weights, client_count)
 
@@ -107,8 +111,8 @@ class CoreStability(ModelMeasure):
     ) -> dict[str, Answer]:
         """The answers in full, with coalitions and predictors, by question.
 
-        `served` are the clients' utilities where they are served models of their own. Raises
-        ValueError where a utility is not positive.
+        `served` are the clients' utilities if they are served their own models. Raises ValueError
+        if a utility is not positive.
         """
         convex = federation.network.affine
         model = federation.losses(exact=convex)

@@ -1,4 +1,4 @@
-"""What a run's log says of its dispatches and of the decisions behind them, as tables."""
+"""A run's dispatches and scheduling decisions as tables, from its event log."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pandas as pd
 from simfl.runs.runfolder import LoadedRun
 
 ROUND_0 = 0
-"""In which all edge servers are dispatched, without a decision."""
+"""The round in which all edge servers are dispatched, without a decision."""
 
 
 def dispatches(run: LoadedRun) -> pd.DataFrame:
     """One row per dispatch of an edge server whose model arrived, in the order of arrival.
 
     `round`, `edge`, `dispatched_s` (its download begins), `arrived_s` (its upload ends) and
-    `latency_s` between them; `staleness` in versions and mixing `share` where the cloud merged it.
+    `latency_s` between them; `staleness` in versions and mixing `share` if the cloud merged it.
     Empty for flat protocols and for runs that kept no events.
     """
     events = run.events
@@ -33,11 +33,11 @@ def dispatches(run: LoadedRun) -> pd.DataFrame:
 
 
 def whole_rounds(run: LoadedRun) -> pd.DataFrame:
-    """One row per round whose edge models the cloud averaged all together, in order.
+    """One row per round in which the cloud averaged all edge models together, in order.
 
     `round`, `dispatched_s` (the first edge server's download begins), `arrived_s` (the last upload
-    ends) and `latency_s` between them. Empty where the cloud merges edge models one by one, for
-    flat protocols and for runs that kept no events.
+    ends) and `latency_s` between them. Empty if the cloud merges edge models one by one, for flat
+    protocols and for runs without events.
     """
     # By the events' own rounds: a version's row has the round that begins with it.
     events = run.events[run.events["kind"] == "cloud_aggregate"]
@@ -51,9 +51,9 @@ def whole_rounds(run: LoadedRun) -> pd.DataFrame:
 def flat_rounds(run: LoadedRun) -> pd.DataFrame:
     """One row per version of a flat protocol, in order.
 
-    `version`, `round`, `dispatched_s` (its clients are selected, those of the update that arrived
-    last), `arrived_s` (it is published) and `latency_s` between them. Empty for protocols with
-    tiers and for runs that kept no events.
+    `version`, `round`, `dispatched_s` (the selection of its clients, or of the client whose update
+    arrived last), `arrived_s` (it is published) and `latency_s` between them. Empty for protocols
+    with tiers and for runs that kept no events.
     """
     events = run.events
     selected = events[(events["kind"] == "select") & events["edge"].isna()]
@@ -66,7 +66,7 @@ def flat_rounds(run: LoadedRun) -> pd.DataFrame:
 def decisions(run: LoadedRun) -> pd.DataFrame:
     """The cloud's scheduling decisions in order: `round`, `picked` and the columns of the log.
 
-    Empty where the cloud decides nothing.
+    Empty if the cloud decides nothing.
     """
     rows = run.details("schedule").sort_values("round", ignore_index=True)
     return rows.assign(picked=rows["value"].astype(int))
@@ -80,8 +80,8 @@ def columns(table: pd.DataFrame, name: str) -> np.ndarray:
 def owed_shares(run: LoadedRun) -> np.ndarray:
     """delta: the least share of the dispatches that the scheduling rule owes each edge server.
 
-    kappa D_m / D, where kappa is the sum of what the run noted before its start; empty where
-    nothing is owed, as by Greedy.
+    kappa D_m / D, where kappa is the sum that the run logged before its start; empty if nothing is
+    owed, as with Greedy.
     """
     noted = run.details("feasibility")
     if noted.empty:

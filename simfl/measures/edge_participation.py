@@ -1,4 +1,4 @@
-"""Certificate of the scheduling: how often edge servers take part, and how often they are owed to.
+"""Certificate of the scheduling: edge servers' participation against their owed shares.
 
 Source: FedCure (arXiv 2511.10227), Eq. 5. Over t rounds m's share is at least
 delta_m - Lambda_m(t) / t, so that it falls short of delta_m by a vanishing rest.
@@ -19,10 +19,10 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True, eq=False)
 class Participation:
-    """Shares of the scheduled dispatches, round 0 apart, and what is owed; (edge servers,) each.
+    """Shares of the scheduled dispatches, without round 0, and owed shares; (edge servers,) each.
 
-    `owed` is 0 where the rule owes nothing; `has_data` is false of an edge server whose clients
-    hold no examples, or that has none.
+    `owed` is 0 if the rule owes nothing; `has_data` is false for an edge server without clients or
+    examples.
     """
 
     shares: FloatArray
@@ -32,7 +32,7 @@ class Participation:
 
     @property
     def surplus(self) -> FloatArray:
-        """What each edge server got beyond delta; negative where it fell short."""
+        """Each edge server's share minus delta; negative if it fell short."""
         return self.shares - self.owed
 
     @property
@@ -48,7 +48,7 @@ class Participation:
 
 
 def edge_participation(run: LoadedRun, participation: float | None = None) -> Participation | None:
-    """Of a run, against `participation` (kappa; None: what its rule owed); None: no decisions."""
+    """The participation in a run, against kappa (None: its rule's own); None: no decisions."""
     made = decisions(run)
     if made.empty:
         return None
@@ -61,7 +61,7 @@ def edge_participation(run: LoadedRun, participation: float | None = None) -> Pa
 
 @dataclass(frozen=True)
 class EdgeParticipation(Measure):
-    """Shares of the dispatches per edge server, against the least shares that they are owed."""
+    """Shares of the dispatches per edge server, compared with their owed shares."""
 
     learned: ClassVar[bool] = False
 
@@ -72,7 +72,7 @@ class EdgeParticipation(Measure):
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """decisions, share_min, share_max, and surplus_min over what is owed.
 
-        Of edge servers with data; surplus_min of those that are owed something, if any is.
+        Over edge servers with data; surplus_min over those with an owed share, if any.
         """
         found = edge_participation(run, self.participation)
         if found is None:

@@ -1,4 +1,4 @@
-"""What FedCure's problem asks for, measured: Eq. 7a, and how far efficiency is from its best.
+"""FedCure's objective (Eq. 7a), and the gap to the best efficiency.
 
 Source: FedCure (arXiv 2511.10227), Eqs. 6, 7a, 14 and Theorem 4.
 
@@ -50,7 +50,7 @@ class EfficiencyGap:
 
     @property
     def gap(self) -> float:
-        """g* - mean g; below 0 while slow edge servers are still owed rounds."""
+        """g* - mean g; negative while slow edge servers are still owed rounds."""
         return self.best - self.mean
 
 
@@ -69,7 +69,7 @@ class Objective:
 
 
 def efficiency_gap(run: LoadedRun) -> EfficiencyGap | None:
-    """Of a run; None where nothing was scheduled."""
+    """The gap of a run; None if nothing was scheduled."""
     made = decisions(run)
     if made.empty:
         return None
@@ -94,7 +94,7 @@ def efficiency_gap(run: LoadedRun) -> EfficiencyGap | None:
 def best_efficiency(
     latency_s: FloatArray, owed: FloatArray, concurrency: int, normaliser_s: float
 ) -> float:
-    """g*: the largest mean g of shares of the dispatches; NaN where `owed` cannot be met.
+    """g*: the largest mean g of any shares of the dispatches; NaN if `owed` cannot be met.
 
     `latency_s` and `owed` per edge server; `concurrency` are in flight at any time.
     """
@@ -114,7 +114,7 @@ def best_efficiency(
 def objective(
     run: LoadedRun, alpha: float = 1.0, gamma: float = 0.25, s: float = 2.0
 ) -> Objective | None:
-    """Of a run, with the weights of Eq. 6 (clocks in GHz); None where nothing was scheduled."""
+    """The objective of a run, with Eq. 6's weights (GHz); None if nothing was scheduled."""
     made, table = decisions(run), dispatches(run)
     table = table[table["round"] > ROUND_0]
     if made.empty or table.empty:
@@ -138,17 +138,17 @@ def objective(
 
 @dataclass(frozen=True)
 class Efficiency(Measure):
-    """The objective of FedCure's Eq. 7a, and how near the schedule is to the most efficient one.
+    """The objective of FedCure's Eq. 7a, and the gap to the most efficient schedule.
 
-    `efficiency_gap_bound`, Theorem 4's, is shown and not certified: its proof has a step (Eq. 42)
-    in the wrong direction, so that a gap above it breaks no law.
+    `efficiency_gap_bound`, Theorem 4's, is shown but not certified: its proof has a step (Eq. 42)
+    in the wrong direction, so a gap above it violates nothing.
     """
 
     learned: ClassVar[bool] = False
 
-    alpha: Annotated[float, "> 0", "what delay counts in Z"] = 1.0
-    gamma: Annotated[float, "> 0", "what the cost of speed counts in Z, per GHz^s"] = 0.25
-    s: Annotated[float, "> 0", "exponent of the cost of speed"] = 2.0
+    alpha: Annotated[float, "> 0", "weight of delay in Z (alpha)"] = 1.0
+    gamma: Annotated[float, "> 0", "weight of the cost of speed in Z, per GHz^s (gamma)"] = 0.25
+    s: Annotated[float, "> 0", "exponent of the cost of speed (s)"] = 2.0
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """relative_latency (sum and mean of T / I), utility (Z), efficiency (g), its gap and bound.

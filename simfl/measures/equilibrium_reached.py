@@ -1,4 +1,4 @@
-"""When a game was settled, and what it had cost by then."""
+"""The time and cost of a game until its equilibrium."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ REASON = "equilibrium"
 class EquilibriumReached(Measure):
     """Rounds, simulated seconds, joules and bytes to the equilibrium of FL Games.
 
-    The paper (arXiv 2211.00184) counts rounds alone; a round of parallel play sends N times as much
+    The paper (arXiv 2211.00184) counts only rounds; a round of parallel play sends N times as much
     as one of sequential play, and takes about as long.
     """
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """reached (1 yes, 0 cut short), rounds, time_s, energy_j, bytes, and accuracies there.
 
-        client_energy_j is the part of energy_j that clients take. Where it was not reached, all of
-        it is that of the last round: a lower bound.
-        train_accuracy is the ensemble's on its players' data, test_accuracy on the test set.
-        Nothing of a run that has no such end.
+        client_energy_j is the clients' part of energy_j. If it was not reached, all figures are
+        those of the last round: a lower bound. train_accuracy is the ensemble's on its players'
+        data, test_accuracy on the test set. Empty for a run without this criterion.
         """
         train = run.evaluations[run.evaluations["on"] == "train"]
         if train.empty:
@@ -47,9 +46,9 @@ class EquilibriumReached(Measure):
 def calibrated_threshold(run: LoadedRun, warm_start: int, margin: float = 0.02) -> float:
     """A threshold for `equilibrium.threshold`, from a run that had none.
 
-    Slightly above the low side of the oscillation (advice of IRM Games, Ahuja et al. 2020): the
-    5th percentile of training accuracy after the warm start, plus `margin`. Raises ValueError where
-    no round comes after the warm start. Test accuracy plays no part.
+    Slightly above the low side of the oscillation (advice of IRM Games, Ahuja et al. 2020): the 5th
+    percentile of training accuracy after the warm start, plus `margin`. Raises ValueError if no
+    round follows the warm start. Test accuracy is not used.
     """
     train = run.evaluations[run.evaluations["on"] == "train"]
     after = train.loc[train["version"] > warm_start, "accuracy"].to_numpy(dtype=float)

@@ -1,4 +1,4 @@
-"""How equally well clients are served: what egalitarian and equity-based fairness look at."""
+"""Equity: egalitarian and equity-based fairness between clients."""
 
 from __future__ import annotations
 
@@ -15,27 +15,30 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True)
 class Equity(Measure):
-    """Comparisons between clients of what each is served at the end, on its own training data.
+    """Equality between clients of their served models' utilities on their own training data.
 
-    Core stability compares a client with what it could have; these compare clients with one
-    another.
+    Core stability compares a client with its possible alternatives; these figures compare clients
+    with one another.
     """
 
     of: Annotated[
-        Literal["utility", "accuracy", "loss"], "utility is `offset` - loss, as CoreFed's"
+        Literal["utility", "accuracy", "loss"],
+        "the compared value; utility is `offset` - loss, as in CoreFed",
     ] = "utility"
-    offset: Annotated[float | tuple[float, ...], "> 0", "M: one for all clients, or each"] = 3.0
+    offset: Annotated[
+        float | tuple[float, ...], "> 0", "M: one for all clients, or a list with one for each"
+    ] = 3.0
 
     def check_clients(self, client_count: int) -> None:
-        """A list of offsets has one for each client."""
+        """Checks that a list of offsets has one entry per client."""
         require_one_each("offset", self.offset, client_count)
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """worst, mean, variance (population), jain_index, gini, entropy and equity_ratio.
 
-        The last four are NaN where a value is negative, as accuracies of a regression (R^2) may be;
-        clients whose R^2 is no number are left out. Nothing where nobody is served: no version was
-        made, or nothing is learned.
+        The last four are NaN if a value is negative, such as a regression's R^2 may be; clients
+        without a known R^2 are left out. Empty if no client is served: no version was made, or
+        nothing is learned.
         """
         if "served_loss" not in run.clients:
             return {}

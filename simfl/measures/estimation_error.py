@@ -1,4 +1,4 @@
-"""How far latency estimates are from what dispatches then take."""
+"""The error of latency estimates against realised latencies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simfl.runs.runfolder import LoadedRun
 
 COLUMNS = ["time_s", "round", "edge", "estimated_s", "realised_s", "error_s", "relative_error"]
 DISPATCH = ("download", "compute", "upload", "edge_aggregate")
-"""Kinds of rows that a dispatch of an edge server consists of."""
+"""The kinds of rows of an edge server's dispatch."""
 
 
 def estimation_errors(run: LoadedRun) -> pd.DataFrame:
@@ -22,7 +22,7 @@ def estimation_errors(run: LoadedRun) -> pd.DataFrame:
     `time_s` of the decision, `round` its number, `edge` the edge server picked, `estimated_s` its
     latency as estimated then, `realised_s` from there to its model's arrival, `error_s` estimated
     minus realised, `relative_error` that divided by realised. Empty for a run without decisions
-    (the first dispatch of each edge server is none), or whose log keeps no events.
+    (the first dispatch of each edge server is not one), or without events in its log.
     """
     decisions = run.details("schedule")
     if decisions.empty:
@@ -62,14 +62,14 @@ def _arrivals(run: LoadedRun) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class EstimationError(Measure):
-    """The error of the run's latency estimates, over all dispatches that were decided on."""
+    """The error of the run's latency estimates, over all scheduled dispatches."""
 
     learned: ClassVar[bool] = False
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
-        """mean_error_s, mean_absolute_error_s, and of relative errors the mean absolute one.
+        """mean_error_s, mean_absolute_error_s, and the mean absolute relative error.
 
-        Nothing where nothing was decided, as under flat protocols, or the log keeps no events.
+        Empty without decisions, as under flat protocols, or without events in the log.
         """
         errors = estimation_errors(run)
         if errors.empty:

@@ -1,4 +1,4 @@
-"""The epsilon of Gaussian releases over clients that are drawn anew for each, by nobody seen.
+"""The epsilon of Gaussian releases over secretly drawn clients.
 
 A release of one client in another's place, who is among those drawn with the probability q, tells
 no more than the divergence q d(log(1 + (e^x - 1) / q)) at every x >= 0, d(x) being that of the
@@ -18,7 +18,7 @@ from scipy import special
 from simfl.common.arrays import FloatArray
 
 GRID = 1e-3
-"""Between two losses of the discrete distribution, in nats."""
+"""Spacing of the losses of the discrete distribution, in nats."""
 MOST_PLACES = 20_000
 """Of it, to either side of 0; the grid is coarser where that does not do."""
 DEVIATIONS = 10.0
@@ -28,9 +28,9 @@ LARGEST = 600.0
 
 
 def epsilon_of_hidden_draws(shift: float, share: float, releases: int, delta: float) -> float:
-    """Of `releases` whose mean a client that is drawn moves by up to `shift` deviations.
+    """Epsilon of `releases` whose mean a drawn client moves by up to `shift` deviations.
 
-    `share`: of all clients that are drawn. inf where it finds none. Needs the package
+    `share`: the share of all clients that is drawn. inf if it finds none. Needs the package
     dp-accounting.
     """
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution

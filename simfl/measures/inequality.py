@@ -1,4 +1,4 @@
-"""How unequal some numbers are: the indices that fairness is measured with elsewhere."""
+"""Inequality indices used for fairness: Jain, Gini, entropy, equity ratio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether latency estimates know how wrong they may be: the share inside the predictive interval.
+"""Calibration of latency estimates: the share of latencies in the predictive interval.
 
 Source: the Normal-Inverse-Gamma posterior that FedCure's estimator logs at each decision. Given
 kn, an, bn and the estimate mun, the next latency is Student-t with 2 an degrees of freedom around
@@ -21,9 +21,9 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Predictions at the decision against what came, in seconds, one entry per dispatch.
+    """Predictions at the decision and realised latencies, in seconds, one entry per dispatch.
 
-    Of dispatches whose model arrived: those that an edge server's crash ended are not among them.
+    Only dispatches whose model arrived, not those ended by an edge server's crash.
     """
 
     observed_s: FloatArray
@@ -33,13 +33,13 @@ class Calibration:
 
     @property
     def inside(self) -> float:
-        """Share of the latencies within their interval."""
+        """The share of latencies within their interval."""
         within = (self.low_s <= self.observed_s) & (self.observed_s <= self.high_s)
         return float(within.mean())
 
 
 def latency_calibration(run: LoadedRun, level: float = 0.9) -> Calibration | None:
-    """Central intervals of probability `level`; None where no posterior was logged."""
+    """Central intervals of probability `level`; None if no posterior was logged."""
     made = decisions(run)
     if made.empty or "kn" not in made:
         return None
@@ -57,9 +57,9 @@ def latency_calibration(run: LoadedRun, level: float = 0.9) -> Calibration | Non
 
 @dataclass(frozen=True)
 class LatencyCalibration(Measure):
-    """How often latencies fell into the estimator's predictive interval, and its mean error.
+    """The share of latencies in the estimator's predictive interval, and its mean error.
 
-    From the decision to the model's arrival; dispatches of which none arrived are left out.
+    Latencies are from the decision to the model's arrival; other dispatches are left out.
     """
 
     learned: ClassVar[bool] = False

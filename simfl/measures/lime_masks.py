@@ -1,4 +1,4 @@
-"""What a model looks at in an image: LIME masks, and how much of them lies on the stroke."""
+"""LIME masks: which parts of an image a model uses, and their share on the drawn object."""
 
 from __future__ import annotations
 
@@ -17,36 +17,38 @@ from simfl.measures.base import ModelMeasure
 from simfl.runs.runfolder import LoadedRun
 
 SHOWN = 3
-"""Colours of the images that LIME cuts into segments; channels that are missing stay dark."""
+"""Colours of the images that LIME cuts into segments; missing channels stay dark."""
 
 
 @dataclass(frozen=True)
 class LimeMasks(ModelMeasure):
-    """Share of LIME's weight that lies on the drawn object, over some test images.
+    """The share of LIME's weight on the drawn object, over some test images.
 
     Ribeiro, Singh, Guestrin, "Why Should I Trust You?", KDD 2016, arXiv 1602.04938: images are cut
-    into segments (SLIC), and a linear model of which of them are kept explains the predicted class.
+    into segments (SLIC), and a linear model in the kept segments explains the predicted class.
     Needs the package lime (`pip install 'simfl[lime]'`), and images of one to three channels whose
     background is dark.
     """
 
     images: Annotated[int, ">= 1", "test images, drawn at random"] = 10
     samples: Annotated[int, ">= 10", "perturbed copies of each image"] = 1000
-    segments: Annotated[int, ">= 2", "that SLIC is asked for"] = 50
-    kernel_width: Annotated[float, "> 0", "of LIME's distance"] = 0.25
+    segments: Annotated[int, ">= 2", "number of segments for SLIC"] = 50
+    kernel_width: Annotated[float, "> 0", "kernel width of LIME's distance"] = 0.25
 
     def __post_init__(self) -> None:
         """Raises ValueError without the package: before the run, not after it."""
         if find_spec("lime") is None:
-            raise ValueError("needs the package lime, found none: pip install 'simfl[lime]'")
+            raise ValueError(
+                "needs the package lime, which is not installed: pip install 'simfl[lime]'"
+            )
 
     def assess(
         self, run: LoadedRun, federation: Federation, rng: np.random.Generator
     ) -> dict[str, float]:
-        """on_stroke: mean share of |weight| on segments that the stroke crosses; stroke_share: the
-        share of segments that it crosses, what an indifferent explanation has.
+        """on_stroke, the mean share of |weight| on the stroke's segments, and stroke_share.
 
-        Nothing where the inputs are no such images.
+        stroke_share is the share of segments that the stroke crosses: the value of an indifferent
+        explanation. Empty if inputs are not such images.
         """
         images = [image for part in federation.tests for image in part.inputs]
         if not images or images[0].ndim != 3 or images[0].shape[0] > SHOWN:

@@ -1,4 +1,4 @@
-"""How far, at least, a game is from a Nash equilibrium: what players gain by better responses."""
+"""The gap of a game to a Nash equilibrium: players' gains by better responses."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True)
 class NashGap(ModelMeasure):
-    """A player's gain: its loss in the ensemble, less the least that it finds by changing its own.
+    """A player's gain: its loss in the ensemble minus the least loss found by changing its model.
 
-    R^k(w_av) - min R^k((1/N)(w'_k + sum_{q != k} w^q)) of FL Games (arXiv 2211.00184, Eq. 1), the
-    others and the representation standing still. The response is sought over all of the
-    player's `examples` at once, by `steps` of Adam, which stay near, and as many of L-BFGS-B (Byrd,
+    R^k(w_av) - min R^k((1/N)(w'_k + sum_{q != k} w^q)) of FL Games (arXiv 2211.00184, Eq. 1), with
+    the others and the representation fixed. The response is searched over all of the player's
+    `examples` at once, by `steps` steps of Adam, which stay near, and as many of L-BFGS-B (Byrd,
     Lu, Nocedal, Zhu, SIAM J. Sci. Comput. 16:1190, 1995), so the gap is a lower bound, 0 at an
     equilibrium.
     """
 
-    steps: Annotated[int, ">= 1", "of the response that is sought, by either"] = 50
+    steps: Annotated[int, ">= 1", "steps of the search for a response, by each method"] = 50
     learning_rate: Annotated[float, "> 0", "of Adam"] = 1e-3
     examples: Annotated[
-        int | None, ">= 1", "of each player, a random choice, on which losses are; null is all"
+        int | None, ">= 1", "examples of each player for its losses, a random choice; null: all"
     ] = 2000
     bound: Annotated[float | None, "> 0", "the game's own bound on predictors' weights"] = None
 
     def assess(
         self, run: LoadedRun, federation: Federation, rng: np.random.Generator
     ) -> dict[str, float]:
-        """nash_gap (the largest gain) and nash_gap_mean; nothing where there are no players.
+        """nash_gap (the largest gain) and nash_gap_mean; empty without players.
 
-        Lower bounds both, of what the search finds.
+        Both are lower bounds, by what the search finds.
         """
         gains = self.gains(federation, rng)
         if not gains:

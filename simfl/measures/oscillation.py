@@ -1,4 +1,4 @@
-"""How a game's training accuracy goes up and down from round to round."""
+"""Oscillations of a game's training accuracy."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True)
 class Oscillation(Measure):
-    """Amplitude and frequency of the oscillations that best responses end in.
+    """Amplitude and frequency of the oscillations of best responses.
 
-    What smooth best responses of FL Games (arXiv 2211.00184) are to lower.
+    Smooth best responses of FL Games (arXiv 2211.00184) should lower them.
     """
 
-    skip: Annotated[int, ">= 0", "rounds at the start that are left out"] = 0
+    skip: Annotated[int, ">= 0", "rounds at the start to leave out"] = 0
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
-        """step_std, amplitude, frequency_per_round; nothing of a run without training accuracy."""
+        """step_std, amplitude, frequency_per_round; empty for a run without training accuracy."""
         train = run.evaluations[run.evaluations["on"] == "train"]
         if train.empty:
             return {}
@@ -30,7 +30,7 @@ class Oscillation(Measure):
 
 
 def oscillation(accuracy: FloatArray) -> dict[str, float]:
-    """Of a series (rounds,): how much a round changes it, how far and how often it swings.
+    """Change per round, amplitude and frequency of a series (rounds,).
 
     step_std: standard deviation of first differences. amplitude: half the distance between the 5th
     and the 95th percentile. frequency_per_round: upward crossings of the middle between them, per

@@ -16,7 +16,7 @@ from simfl.runs.runfolder import LoadedRun
 class Participation(Measure):
     """Jain's index of rounds per client (1 is even, 1/n is one client alone), and the extremes.
 
-    Of rounds that clients finished, those whose update came too late and was dropped included.
+    Counts rounds that clients finished, including those whose update was dropped for being late.
     """
 
     learned: ClassVar[bool] = False

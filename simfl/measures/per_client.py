@@ -1,4 +1,4 @@
-"""Settings of measures that are one number for all clients, or one for each."""
+"""Settings of measures with one number for all clients, or one for each."""
 
 from __future__ import annotations
 

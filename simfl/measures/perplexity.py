@@ -1,4 +1,4 @@
-"""Of how many classes a model is as unsure: what language models are compared by."""
+"""Perplexity, as for language models."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True)
 class Perplexity(Measure):
-    """e to the mean test loss (nats) of a classification: 1 is certainty, and guessing at random
-    has the number of classes.
+    """Perplexity: e to the mean test loss (nats); 1 is certainty.
 
-    Where the classes are tokens and the inputs what came before them, it is the perplexity per
-    token. A regression has none.
+    Random guessing has the number of classes. If the classes are tokens and the inputs the
+    preceding tokens, it is the perplexity per token. Not for regressions.
     """
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
-        """final and lowest over the evaluated versions; nothing where no classes are learned."""
+        """final and lowest over the evaluated versions; empty if no classes are learned."""
         if "loss" not in run.rounds or (losses := run.rounds["loss"].dropna()).empty:
             return {}
         if not _of_classes(run):

@@ -1,4 +1,4 @@
-"""What a run of `dp_fedavg` spends of privacy: its epsilon, by Google's accountants.
+"""The privacy loss (epsilon) of a run of `dp_fedavg`, by Google's accountants.
 
 Renyi differential privacy (Mironov, 2017) of Gaussian releases, added up and turned into
 (epsilon, delta) by the package dp-accounting; where draws are hidden, privacy losses
@@ -20,30 +20,29 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True)
 class Privacy(Measure):
-    """(epsilon, delta) of whole clients, of an algorithm with a `noise_multiplier` (`dp_fedavg`).
+    """Client-level (epsilon, delta) of an algorithm with a `noise_multiplier` (`dp_fedavg`).
 
-    `epsilon`: a client's changes against zeros in their place, added up over the releases of the
-    client that is in most of them; no luck of the draw counts. `epsilon_sampled`: a client against
-    another one, in rounds of a fixed number of clients drawn of all by `random` (not each with a
-    probability of its own, as in the paper), when nobody knows who was drawn; NaN where clients are
-    not always there, not all waited for, or fail. Both are upper bounds, the first by Renyi
-    differential privacy (some 4 % above the least), the second by privacy losses (up to 5 %), of
-    the updates alone: what clients say of their losses, as to `oort`, `tifl` and
-    `power_of_choice`, has no noise and is no part of them, nor are figures of clients that the run
-    evaluates. Needs the package dp-accounting (`pip install 'simfl[privacy]'`). Nothing for other
-    algorithms.
+    `epsilon`: a client's changes against zeros in their place, composed over the releases of the
+    client that is in most of them; the random draw of clients does not help. `epsilon_sampled`: a
+    client against another one, in rounds of a fixed number of clients drawn from all by `random`
+    (not each independently, as in the paper), if the draw is secret; NaN if clients are not always
+    available, not all waited for, or fail. Both are upper bounds, the first by Renyi differential
+    privacy (about 4 % above the least), the second by privacy losses (up to 5 %), for the updates
+    only: losses that clients report to `oort`, `tifl` and `power_of_choice` have no noise and are
+    not included, nor are figures of clients that the run evaluates. Needs the package dp-accounting
+    (`pip install 'simfl[privacy]'`). Empty for other algorithms.
     """
 
     learned: ClassVar[bool] = False
 
-    delta: Annotated[float, "> 0", "< 1", "below one over the number of clients"] = 1e-5
+    delta: Annotated[float, "> 0", "< 1", "delta; should be below 1 / clients"] = 1e-5
 
     def __post_init__(self) -> None:
         """Raises ValueError without the package: before the run, not after it."""
         if find_spec("dp_accounting") is None:
             raise ValueError(
-                "epsilon is not computed without the package dp-accounting, found none:"
-                " pip install 'simfl[privacy]'"
+                "epsilon is not computed, because the package dp-accounting is not installed: pip"
+                " install 'simfl[privacy]'"
             )
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
@@ -68,7 +67,7 @@ class Privacy(Measure):
         }
 
     def released(self, noise_multiplier: float, releases: int) -> float:
-        """epsilon of a client that is part of so many releases; 0 of none, which tell nothing."""
+        """epsilon of a client that is part of this many releases; 0 for none."""
         if releases == 0:
             return 0.0
         if noise_multiplier == 0.0:
@@ -82,10 +81,10 @@ class Privacy(Measure):
     def sampled(
         self, noise_multiplier: float, clients: int, participants: int, releases: int
     ) -> float:
-        """epsilon of releases over so many participants each, drawn of all clients.
+        """epsilon of releases over this many participants each, drawn from all clients.
 
-        Another client in one's place moves the sum by up to 2 S, so the noise counts half. That of
-        releases whose participants everybody knows holds as well.
+        Replacing a client by another one moves the sum by up to 2 S, so the noise counts half. The
+        epsilon of releases with known participants holds as well.
         """
         if noise_multiplier == 0.0:
             return math.inf

@@ -1,13 +1,12 @@
-"""How evenly rounds take: coefficients of variation.
+"""The latency of rounds and its coefficient of variation.
 
 Source: FedCure (arXiv 2511.10227), Figure 4a, read as the latencies T_pi(t) from dispatch to
 arrival of the edge servers scheduled in rounds t = 1, 2, ...; round 0, in which all are dispatched,
 is left out. The standard deviation is that of the population.
 
-Nobody schedules edge servers where the cloud waits for all of them (`hierarchical`): a round there
-is from the first dispatch to the last arrival, round 0 included. Under a flat protocol a round is
-from the selection of its clients to the publication of its version. Rounds in vain make no version
-and are left out.
+If the cloud waits for all edge servers (`hierarchical`), none is scheduled: a round there is from
+the first dispatch to the last arrival, including round 0. Under a flat protocol a round is from the
+selection of its clients to the publication of its version. Rounds without a version are left out.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True, eq=False)
 class Latencies:
-    """Of the scheduled dispatches that arrived: `latency_s`, and `gap_s` between two arrivals.
+    """The scheduled dispatches that arrived: `latency_s`, and `gap_s` between two arrivals.
 
-    Of rounds of all edge servers from the first dispatch to the last arrival, and between two last
-    arrivals. Of a flat run's versions from selection to publication, and between two publications.
+    For rounds of all edge servers from the first dispatch to the last arrival, and between two last
+    arrivals; for a flat run's versions from selection to publication, and between two publications.
     """
 
     latency_s: FloatArray
@@ -36,7 +35,7 @@ class Latencies:
 
 
 def round_latencies(run: LoadedRun) -> Latencies:
-    """In order of arrival; empty where nothing was scheduled, as in round 0 alone."""
+    """In order of arrival; empty if nothing was scheduled, as in round 0 alone."""
     table = dispatches(run)
     if table.empty:
         table = flat_rounds(run)
@@ -56,11 +55,11 @@ def coefficient_of_variation(values: FloatArray) -> float:
 class RoundLatency(Measure):
     """Seconds of a round, and how much they vary.
 
-    With edge servers those of a scheduled dispatch, from the cloud's message to the arrival of the
-    model; under hierarchical, where none is scheduled, from the first message of a round to the
-    last arrival. Under flat protocols those of a version, from the selection of its clients (under
-    asynchronous and buffered, of the update that arrived last) to its publication: waiting for
-    clients to come and rounds in vain lie between two of them.
+    With edge servers a round is a scheduled dispatch, from the cloud's message to the arrival of
+    the model; under hierarchical, without scheduling, it is from the first message of a round to
+    the last arrival. Under flat protocols it is a version, from the selection of its clients (under
+    asynchronous and buffered, of the client whose update arrived last) to its publication; waiting
+    for available clients and rounds without a version are not included.
     """
 
     learned: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""How much a model goes by a feature that labels do not follow from."""
+"""How much a model relies on a spurious feature."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from simfl.runs.runfolder import LoadedRun
 class SpuriousReliance(Measure):
     """Accuracy on the test set, and on the same examples with the spurious feature flipped.
 
-    On data whose feature mostly disagrees with the label at test time, flipping it makes it agree:
-    a model that goes by it is much better then, one that does not is as good as before.
+    If the feature mostly disagrees with the label at test time, flipping makes it agree: a model
+    that relies on it becomes much better, one that does not stays the same.
     """
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
-        """test_accuracy, flipped_accuracy and their distance `reliance`; 0.8 of a colour detector.
+        """test_accuracy, flipped_accuracy and their distance `reliance`; 0.8 for a colour detector.
 
-        Of the last evaluated version; nothing where the data set has no such feature.
+        For the last evaluated version; empty if the data set has no such feature.
         """
         scores = run.evaluations[run.evaluations["client"].isna()]
         flipped = scores[scores["on"] == "flipped"]

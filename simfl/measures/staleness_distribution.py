@@ -1,4 +1,4 @@
-"""How old models are when they arrive."""
+"""The staleness of models when they arrive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True, eq=False)
 class Staleness:
-    """`updates[phi]` updates were phi versions old when they were merged."""
+    """`updates[phi]` is the number of updates that were phi versions old when merged."""
 
     updates: IntArray
 
@@ -28,7 +28,7 @@ class Staleness:
 def staleness_distribution(run: LoadedRun) -> Staleness:
     """Over all updates (of clients, or of edge servers) that the cloud merged, by the log.
 
-    None at all of a run that kept no events.
+    Empty for a run without events.
     """
     merged = run.details("cloud_aggregate")
     if "updates" not in merged:
@@ -43,14 +43,14 @@ def staleness_distribution(run: LoadedRun) -> Staleness:
 
 @dataclass(frozen=True)
 class StalenessDistribution(Measure):
-    """How many versions the server moved on between a model's download and its arrival."""
+    """The number of new versions between a model's download and its arrival."""
 
     learned: ClassVar[bool] = False
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
-        """mean over all updates, highest, and fresh_share of those made of the current model.
+        """mean over all updates, highest, and fresh_share of updates of the current version.
 
-        The share is NaN for a run that kept no events.
+        The share is NaN for a run without events.
         """
         if run.rounds.empty:
             return {}

@@ -1,4 +1,4 @@
-"""Certificate of the scheduling: virtual queues that stay short, rebuilt from the log's own picks.
+"""Certificate of the scheduling: virtual queues stay short, rebuilt from the logged picks.
 
 Source: FedCure (arXiv 2511.10227), Eq. 13 in its causal form, Definition 5 and Theorem 2.
 
@@ -29,8 +29,7 @@ BATCHES = 10
 class Queues:
     """Lambda in rounds 1, 2, ..., shape (rounds, edge servers), and delta (edge servers,).
 
-    `log_error` is the largest difference to the queues that the scheduling rule logged (NaN: it
-    logged none).
+    `log_error` is the largest difference from the queues logged by the scheduling rule (NaN: none).
     """
 
     lengths: FloatArray
@@ -45,7 +44,7 @@ class Queues:
 
     @property
     def over_rounds(self) -> FloatArray:
-        """max_m Lambda_m(t) / t, which goes to 0 where queues are mean rate stable."""
+        """max_m Lambda_m(t) / t, which tends to 0 if queues are mean rate stable."""
         return self.longest / np.arange(1, self.longest.size + 1)
 
 
@@ -78,10 +77,9 @@ def rebuilt(owed: FloatArray, picked: IntArray) -> FloatArray:
 
 
 def virtual_queues(run: LoadedRun, participation: float | None = None) -> Queues | None:
-    """The queues of a run, where every edge server is owed its part of `participation` (kappa).
+    """The queues of a run, if every edge server is owed its part of `participation` (kappa).
 
-    None asks for what the run's own rule owed. None is returned where nothing was decided or
-    nothing is owed.
+    `participation` None: the run's own rule. Returns None without decisions or owed shares.
     """
     made = decisions(run)
     owed = owed_shares(run)
@@ -98,7 +96,7 @@ def virtual_queues(run: LoadedRun, participation: float | None = None) -> Queues
 
 
 def growth(queues: Queues) -> Growth:
-    """The growth over the second half; NaN where it has fewer rounds than `BATCHES`."""
+    """The growth over the second half; NaN if it has fewer rounds than `BATCHES`."""
     later = queues.longest[queues.longest.size // 2 :]
     if later.size < BATCHES:
         nan = float("nan")
@@ -117,7 +115,7 @@ def growth(queues: Queues) -> Growth:
 
 @dataclass(frozen=True)
 class VirtualQueues(Measure):
-    """How much participation edge servers are owed, and whether that grows for ever."""
+    """The participation that edge servers are owed, and whether it grows for ever."""
 
     learned: ClassVar[bool] = False
 
@@ -125,7 +123,7 @@ class VirtualQueues(Measure):
         float | None,
         "> 0",
         "<= 1",
-        "least shares of rounds, summed (kappa), that queues are counted by; null: the rule's own",
+        "least shares of rounds, summed (kappa), for the queues; null: the rule's own",
     ] = None
 
     def compute(self, run: LoadedRun) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""How long clients wait for one another."""
+"""The time and energy that clients spend waiting."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True)
 class Waiting(Measure):
-    """The share of clients' time and energy that is spent idle, tails of their radios included."""
+    """The share of clients' time and energy spent idle, including tails of their radios."""
 
     learned: ClassVar[bool] = False
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """idle_time_share and idle_energy_share, over all clients together.
 
-        The latter is NaN where no client spends any energy.
+        The latter is NaN if no client uses any energy.
         """
         clients = run.clients
         horizon_s = float(run.manifest["horizon_s"]) * len(clients)

@@ -48,8 +48,8 @@ def test_a_table_and_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"categorical": ["job"]}, "a column is no feature of the data"),
-        ({"numeric": [], "categorical": ["job"]}, "2 columns are no feature of the data"),
+        ({"categorical": ["job"]}, "a column is not among the features"),
+        ({"numeric": [], "categorical": ["job"]}, "2 columns are not among the features"),
         ({"categorical": ["job"], "leave_out": ["town"]}, None),
     ],
     ids=str,
@@ -67,7 +67,7 @@ def test_columns_that_nobody_named_are_told(
 
     for result in (shown, checked):
         assert result.exit_code == 0, result.output
-        told = [one for one in result.stdout.splitlines() if "no feature" in one]
+        told = [one for one in result.stdout.splitlines() if "among the features" in one]
         assert len(told) == (named is not None)
         assert all(one.startswith(f"warning: {named}") and "town" in one for one in told)
 

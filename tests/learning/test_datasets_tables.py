@@ -212,7 +212,7 @@ def test_a_label_of_lists_is_refused(tmp_path: Path) -> None:
     """It is no class."""
     pd.DataFrame({"x": range(10), "y": [[1, 2]] * 10}).to_parquet(tmp_path / "rows.parquet")
 
-    with pytest.raises(ValueError, match=r"^label: column 'y' has lists, as \[1, 2\]"):
+    with pytest.raises(ValueError, match=r"^label: column 'y' has lists, such as \[1, 2\]"):
         Parquet("rows.parquet", "y").load(tmp_path, 1)
 
 
@@ -256,15 +256,18 @@ def test_a_file_may_have_no_heading(tmp_path: Path) -> None:
     [
         (
             {"numeric": ("age",), "leave_out": ("age",)},
-            "^leave_out: found 'age', which is among numeric, too",
+            "^leave_out: found 'age', which is also in numeric",
         ),
         ({"label": "earn"}, "^label: no column 'earn', did you mean 'earns'"),
         ({"owner": "whose"}, "^owner: no column 'whose'"),
         ({"numeric": ("agee",)}, "^numeric: no column 'agee', did you mean 'age'"),
-        ({"numeric": ("job",)}, "^numeric: column 'job' has text, as 'cook'"),
+        ({"numeric": ("job",)}, "^numeric: column 'job' has text, such as 'cook'"),
         ({"numeric": ("earns",)}, "^numeric: found 'earns', which is the label"),
         ({"numeric": ("age",), "categorical": ("age",)}, "^categorical: found 'age', which is amo"),
-        ({"leave_out": ("age", "job")}, "^leave_out: no column is left to learn from, of age, job"),
+        (
+            {"leave_out": ("age", "job")},
+            "^leave_out: no column is left as a feature, out of age, job",
+        ),
         ({"test": None, "test_share": 0.1}, "^test_share: found 0.1, which leaves 4 .* and 0 test"),
         ({"task": "regression"}, "^label: column 'earns': a regression takes numbers"),
         ({"label": "job", "leave_out": ()}, "^label: column 'job': .*clerk.* in no training row"),
@@ -297,7 +300,7 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     [
         ("id", "^categorical: .*1,600 different"),
         ("x", r"^numeric: column 'x' has inf in row 1801, accepted"),
-        ("list", r"^categorical: column 'list' has lists, as \[1, 2\]; accepted"),
+        ("list", r"^categorical: column 'list' has lists, such as \[1, 2\]; accepted"),
     ],
 )
 def test_identifiers_infinities_and_lists_are_refused(
@@ -345,7 +348,7 @@ def test_a_missing_value_beside_large_numbers_is_one(tmp_path: Path) -> None:
     """pandas reads such columns as text, with an empty cell as a text of no signs."""
     (tmp_path / "rows.csv").write_text(f"count,kind\n{2**63},0\n,1\n?,1\n7,0\n8,1\n9,0\n10,1\n")
 
-    with pytest.raises(ValueError, match="missing: found 2 of 7 rows without a value, the first"):
+    with pytest.raises(ValueError, match="missing: found 2 of 7 rows with a missing value, first"):
         Csv(path="rows.csv", label="kind", missing_values=("?",)).load(tmp_path, 1)
 
 
@@ -360,7 +363,7 @@ def test_text_of_numbers_is_numbers_where_that_is_said(tmp_path: Path) -> None:
 
     assert set(data.train.inputs.reshape(-1).tolist()) == {7.0, 8.5, 9.0}
     assert Parquet(path="rows.parquet", label="kind").load(tmp_path, 1).input_shape == (3,)
-    with pytest.raises(ValueError, match="numeric: column 'code' has text, as 'none'"):
+    with pytest.raises(ValueError, match="numeric: column 'code' has text, such as 'none'"):
         Csv(path="wrong.csv", **said).load(tmp_path, 1)
 
 
@@ -429,11 +432,11 @@ def test_a_label_that_is_not_finite_is_named_with_its_row(tmp_path: Path, value:
 @pytest.mark.parametrize(
     ("cells", "found"),
     [
-        (["1,234", "12", "1,000,000"], "numbers that are written as text, as '1,234' in row 1"),
+        (["1,234", "12", "1,000,000"], "numbers written as text, such as '1,234' in row 1"),
         (["3", "12%", "7 %"], "as '12%' in row 2"),
         (["3,14", "2", "1.234,5"], "as '3,14' in row 1"),
         (["$1,234.50", "-7", "0"], "as '$1,234.50' in row 1"),
-        ([*map(str, range(30)), "?"], "numbers, and beside them text, as '?' in row 31"),
+        ([*map(str, range(30)), "?"], "numbers together with text, such as '?' in row 31"),
     ],
 )
 def test_numbers_that_are_written_as_text_are_refused(

@@ -89,8 +89,8 @@ def test_tests_of_what_nobody_learns_are_left_out(tmp_path: Path) -> None:
     ("content", "settings", "message"),
     [
         ("short", {}, "^length: found 80, accepted: less than the 4 tokens that the longest train"),
-        (b"\xff\xfe", {}, "^path: .*some.txt is no text in UTF-8: a byte at offset 0"),
-        (PLAY, {"speaker": "("}, r"^speaker: found '\(', which is no regular expression"),
+        (b"\xff\xfe", {}, "^path: .*some.txt is not text in UTF-8: a byte at offset 0"),
+        (PLAY, {"speaker": "("}, r"^speaker: found '\(', which is not a regular expression"),
         (PLAY, {"speaker": "[A-Z]+: "}, "^speaker: .* which has no group"),
         (PLAY, {"speaker": "(Zoe): "}, "^speaker: .* which begins no line"),
         ("ab" * 300, {"path": "other.txt"}, r"^path: no file .*other.txt; put it there"),

@@ -161,7 +161,7 @@ def test_no_value_is_no_class_and_no_owner(library: Any, tmp_path: Path, absent:
     [
         ("y", ["ill", "well", "ill ", "well"], {}, "'ill' in row 1 and 'ill ' in row 3, which"),
         ("owner", ["ann", "ben", "ben", " ann"], {}, "'ann' in row 1 and ' ann' in row 4, which"),
-        ("y", ["3,14", "2", "1.5", "0"], {}, "numbers that are written as text, as '3,14' in row"),
+        ("y", ["3,14", "2", "1.5", "0"], {}, "numbers written as text, such as '3,14' in row"),
         ("y", ["3,14", "2", "1.5", "0"], {"task": "classification"}, None),
         ("y", ["ill", "well", "ill", "well"], {}, None),
     ],
@@ -236,13 +236,17 @@ def test_grey_images_with_transparency_are_grey(library: Any, tmp_path: Path) ->
     ("path", "settings", "message"),
     [
         ("absent", {}, "^path: no file .*absent; put it there"),
-        ("a.parquet", {"test": "test"}, "^test: .* has one part; null takes test_share"),
+        (
+            "a.parquet",
+            {"test": "test"},
+            "^test: .* has one part; accepted: null, which takes test_share",
+        ),
         ("dict", {"train": "tain"}, "^train: no part 'tain', did you mean 'train'"),
         (".", {"train": "c"}, "^train: no .parquet or .arrow file in .* begins with 'c'; found: a"),
         ("a.parquet", {"inputs": ("imag",)}, "^inputs: no column 'imag', did you mean 'image'"),
         ("a.parquet", {"inputs": ("words",)}, "^inputs: column 'words' is text; accepted: images"),
         ("a.parquet", {"inputs": ("ragged",)}, "^inputs: column 'ragged' has lists of different"),
-        ("a.parquet", {"inputs": ("x", "tokens")}, "^inputs: column 'tokens' has lists, which"),
+        ("a.parquet", {"inputs": ("x", "tokens")}, "^inputs: column 'tokens' has lists; accepted"),
         ("a.parquet", {"label": "tokens"}, "^label: column 'tokens' has lists, accepted: one"),
         ("a.parquet", {"owner": "who"}, "^owner: no column 'who'"),
         ("b.arrow", {}, "^path: .*b.arrow cannot be read"),

@@ -65,7 +65,7 @@ def test_the_generator_decides_alone(partition: Partition) -> None:
 @pytest.mark.parametrize("targets", [np.zeros((50, 1), dtype=np.float32), np.zeros(50)])
 def test_a_regression_has_no_labels(partition: Partition, targets: np.ndarray) -> None:
     """Rules by label refuse a regression and name one that fits."""
-    with pytest.raises(ValueError, match="regression has not; use iid"):
+    with pytest.raises(ValueError, match="regression does not have; use iid"):
         deal(partition, targets)
 
 

@@ -74,7 +74,7 @@ def test_labels_of_too_few_clients_are_left_out() -> None:
     ("partition", "clients", "targets", "message"),
     [
         (LabelsPerClient(labels=11), 3, LABELS, "labels: found 11, accepted: at most 10 labels"),
-        (LabelsPerClient(), 3, REGRESSION, "regression has not; use iid"),
+        (LabelsPerClient(), 3, REGRESSION, "regression does not have; use iid"),
         (LabelsPerClient(1), 3, np.array([0, 1, 1, 1]), "1 of 3 clients would have no example"),
         (ExactSizes((5, 5)), 3, LABELS, "sizes: found 2 numbers for 3 clients"),
         (ExactSizes((500, 501)), 2, LABELS, "sizes: found 1001 rows together, accepted: at most"),

@@ -1,1 +1,1 @@
-"""Data sets: what the clients train on and what the models are tested on."""
+"""Data sets: training data of the clients, and test data."""

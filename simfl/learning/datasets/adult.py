@@ -34,7 +34,8 @@ class Adult(Benchmark):
     """
 
     numbers: Annotated[
-        Literal["standardised", "raw"], "the six columns; raw as the files have them, up to 1.5e6"
+        Literal["standardised", "raw"],
+        "scaling of the six numeric columns; raw: as in the files, up to 1.5e6",
     ] = "standardised"
 
     @property
@@ -50,7 +51,7 @@ class Adult(Benchmark):
         return f"adult.data and adult.test into {root}/adult"
 
     def read(self, root: Path) -> Data:
-        """Both parts; raises ValueError where a checksum differs."""
+        """Both parts; raises ValueError if a checksum differs."""
         train, test = (self._rows(root, name) for name in self.checksums)
         encoding = Encoding.of(
             _categories(train), _numbers(train), standardised=self.numbers == "standardised"

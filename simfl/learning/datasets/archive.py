@@ -1,4 +1,4 @@
-"""Arrays of a NumPy archive (.npz), read only where their headers are true."""
+"""Safe reading of arrays in a NumPy archive (.npz), after checking their headers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 MOST_DEFLATED = 1032
-"""How many bytes one byte of a deflated stream can become (zlib's technical notes)."""
+"""The most bytes that one byte of a deflated stream can expand to (zlib's technical notes)."""
 
 # What zipfile and numpy raise for damaged, encrypted or foreign content.
 _DAMAGE = (
@@ -36,10 +36,10 @@ _DAMAGE = (
 def read_arrays(
     file: Path, required: Sequence[str], optional: Sequence[str] = ()
 ) -> dict[str, np.ndarray]:
-    """The named arrays, other keys being left unread.
+    """The named arrays; other keys are not read.
 
-    Raises ValueError, naming the file and the key, where a required one is absent, and for what
-    cannot be read; before anything is allocated where a header claims more than the file holds.
+    Raises ValueError, naming the file and the key, for a missing or unreadable array; if a header
+    claims more than the file holds, before anything is allocated.
     """
     if not zipfile.is_zipfile(file):
         raise ValueError(f"{file} is not a .npz archive")
@@ -74,7 +74,7 @@ def _require_true_header(archive: zipfile.ZipFile, member: str, file_bytes: int)
     """Raises ValueError where the array cannot be in so few bytes."""
     info = archive.getinfo(member)
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ValueError("found another compression than numpy's")
+        raise ValueError("found a compression that numpy does not use")
     most = info.compress_size
     if info.compress_type == zipfile.ZIP_DEFLATED:
         most *= MOST_DEFLATED

@@ -1,4 +1,4 @@
-"""What a data set is once it is in memory, and the interface that every data set fills in."""
+"""Data sets in memory, and the interface of every data set."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Examples:
     """Inputs and their targets, row by row.
 
     inputs: float32, (rows, features) or images (rows, channels, height, width) in [0, 1]; or uint8
-    of 0 and 1, a quarter of the size as long as they are not cast.
-    targets: int64 class indices (rows,), or float32 values (rows, outputs) of a regression.
-    Raises ValueError where the two differ in length.
+    of 0 and 1, a quarter of the size as long as they are not cast. targets: int64 class indices
+    (rows,), or float32 values (rows, outputs) of a regression. Raises ValueError if the two differ
+    in length.
     """
 
     inputs: Tensor
@@ -39,7 +39,7 @@ class Examples:
 
     @cached_property
     def shape(self) -> torch.Size:
-        """Of the inputs: rows first. It is looked up once: every job asks for it several times."""
+        """The shape of the inputs, rows first; cached, because every job needs it several times."""
         return self.inputs.shape
 
     def take(self, rows: np.ndarray | Tensor) -> Examples:
@@ -50,7 +50,7 @@ class Examples:
         )
 
     def placed(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> Examples:
-        """As `cast`, but bytes stay bytes: whoever takes a batch of them makes it real numbers."""
+        """Like `cast`, but bytes stay bytes until a batch is taken."""
         if self.inputs.is_floating_point():
             return self.cast(dtype, device)
         return Examples(self.inputs.to(device), self.targets.to(device))
@@ -63,18 +63,18 @@ class Examples:
 
 
 MOST_NAMED = 4
-"""Columns that a sentence names."""
+"""The most columns named in a message."""
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
     """A loaded data set.
 
-    `outputs` is the number of classes, or of a regression's values. `natural` holds one client
-    number per training row where the data come with owners, else None. `flipped` are the test
-    examples with another value of a feature that labels do not follow from (a colour, say), where
-    the data set has one: a model that goes by it does differently there. `unused` are columns of a
-    table that are no features, as others were named, and that nobody said to leave out.
+    `outputs` is the number of classes, or of a regression's values. `natural` has one client number
+    per training row if the data have owners, otherwise None. `flipped` are the test examples with
+    another value of a spurious feature (a colour, for example), if the data set has one: a model
+    that relies on it performs differently there. `unused` are columns of a table that are not
+    features because others were named, without being left out explicitly.
     """
 
     train: Examples
@@ -87,15 +87,15 @@ class Data:
 
     @property
     def about_unused(self) -> str:
-        """What is to be said of unused columns; empty where there are none."""
+        """A message about unused columns; empty if there are none."""
         if not self.unused:
             return ""
         more = len(self.unused) - MOST_NAMED
         names = ", ".join(self.unused[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
         columns = "a column is" if len(self.unused) == 1 else f"{len(self.unused)} columns are"
         return (
-            f"{columns} no feature of the data, as data.numeric or data.categorical names others:"
-            f" {names}"
+            f"{columns} not among the features, because data.numeric or data.categorical names"
+            f" others: {names}"
         )
 
     @property
@@ -108,16 +108,16 @@ class Dataset(ABC):
     """A data set by name; its fields are its settings."""
 
     def sizes(self, client_count: int) -> np.ndarray | None:
-        """Examples per client of a data set that has sizes only and nothing to learn from.
+        """Examples per client, for a data set that has only sizes.
 
-        int64, shape (client_count,); None where there are examples, which a partition deals out.
+        int64, shape (client_count,); None if there are examples, which a partition assigns.
         """
         return None
 
     @abstractmethod
     def load(self, root: Path | None, seed: int) -> Data:
-        """Read or make the data; the same seed gives the same data.
+        """Reads or generates the data; the same seed gives the same data.
 
-        `root` is the data root (None: none was named), which is only ever read. Raises
-        DataMissing where files are absent and ValueError where they are not what they should be.
+        `root` is the data root (None: not given), which is only read. Raises DataMissing for absent
+        files and ValueError for wrong ones.
         """

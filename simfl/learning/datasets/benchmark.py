@@ -1,4 +1,4 @@
-"""What the public image sets share: files under the data root, and stratified subsets."""
+"""Common base of the public data sets: files under the data root, and stratified subsets."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from simfl.learning.datasets.stratified import stratified_rows
 class Benchmark(Dataset):
     """A public data set under the data root; subsets are stratified draws of the seed."""
 
-    examples: Annotated[int | None, ">= 1", "training rows to take; null takes all"] = None
-    test_examples: Annotated[int | None, ">= 1", "test rows to take; null takes all"] = None
+    examples: Annotated[int | None, ">= 1", "training rows to use; null: all"] = None
+    test_examples: Annotated[int | None, ">= 1", "test rows to use; null: all"] = None
 
     @abstractmethod
     def what_to_put(self, root: str) -> str:
-        """Which files belong where under `root`, as a part of a sentence."""
+        """The needed files and their places under `root`, as a part of a sentence."""
 
     @abstractmethod
     def read(self, root: Path) -> Data:
-        """The whole data set; raises DataMissing where files are absent."""
+        """The whole data set; raises DataMissing if files are absent."""
 
     def load(self, root: Path | None, seed: int) -> Data:
-        """Read from the data root, and take the subsets asked for."""
+        """Reads from the data root, and takes the configured subsets."""
         if root is None:
             raise DataMissing(
-                f"no data root was named: put {self.what_to_put('<root>')} and name <root> with "
-                f"--data-root, SIMFL_DATA or data.root"
+                f"no data root is set: put {self.what_to_put('<root>')} and name <root> with"
+                " --data-root, SIMFL_DATA or data.root"
             )
         data = self.read(root)
         return replace(

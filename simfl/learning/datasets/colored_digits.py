@@ -18,7 +18,7 @@ from simfl.learning.datasets.spurious import Source, Spurious, ink_in_channel
 class ColoredDigits(Spurious):
     """1,797 images of 8x8 grey values in [0, 1], in the channel of their colour; no download."""
 
-    classes: Annotated[int, ">= 2", "<= 10", "digits are grouped into so many classes"] = 2
+    classes: Annotated[int, ">= 2", "<= 10", "number of classes; digits are grouped into them"] = 2
     test_share: Annotated[float, "> 0", "< 1", "share held out for testing, stratified"] = 0.2
 
     @property
@@ -27,7 +27,7 @@ class ColoredDigits(Spurious):
         return self.classes
 
     def sources(self, root: Path | None, generator: torch.Generator) -> tuple[Source, Source]:
-        """Both parts; which images are for testing is drawn too."""
+        """Both parts, with randomly drawn test images."""
         seed = int(torch.randint(2**31, (1,), generator=generator))
         data = Digits(self.test_share).load(None, seed)
         train, test = (

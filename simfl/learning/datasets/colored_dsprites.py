@@ -25,8 +25,8 @@ OF_EACH_SHAPE = len(SCALES) * ORIENTATIONS * PLACES * PLACES
 SQUARE_HALF = 0.17
 ELLIPSE_HALVES = (0.24, 0.12)
 MARGIN = 0.25
-"""What is drawn where the file is absent, in units of the image's side at scale 1: half a square's
-side, an ellipse's half axes, and how far the outermost centres are from the border."""
+"""The shapes drawn without the file, in units of the image's side at scale 1: half a square's side,
+an ellipse's half axes, and how far the outermost centres are from the border."""
 
 IMAGES_PER_PASS = 2000
 
@@ -35,8 +35,8 @@ IMAGES_PER_PASS = 2000
 class ColoredDsprites(Spurious):
     """Binary 64x64 images in the channel of their colour: ellipses (0) and squares (1).
 
-    From the data root's dSprites file (Matthey, Higgins, Hassabis, Lerchner, 2017), whose circles
-    of the paper are its ellipses; drawn by code from the same factors where that file is absent.
+    From the data root's dSprites file (Matthey, Higgins, Hassabis, Lerchner, 2017), with ellipses
+    for the paper's circles; without that file, images are drawn by code from the same factors.
     Shapes are balanced, scale, orientation and place random, no image occurs twice.
     """
 

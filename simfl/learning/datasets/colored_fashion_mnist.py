@@ -18,7 +18,7 @@ FOOTWEAR = (5, 7, 9)
 """Sandal, sneaker, ankle boot."""
 
 BAG = 8
-"""Neither clothing nor footwear: left out where there are two classes."""
+"""Neither clothing nor footwear: left out with two classes."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,9 @@ class ColoredFashionMnist(Spurious):
     channels. Needs Fashion-MNIST's files.
     """
 
-    classes: Annotated[int, ">= 2", "<= 10", "footwear or not; or the ten classes grouped"] = 2
+    classes: Annotated[
+        int, ">= 2", "<= 10", "number of classes; 2: footwear or not, more: the ten classes grouped"
+    ] = 2
     clean_channels: Annotated[bool, "dark pixels are 0 in all channels"] = False
 
     @property

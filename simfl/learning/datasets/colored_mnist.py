@@ -21,7 +21,7 @@ class ColoredMnist(Spurious):
     Any ink counts as 1 (as in IRM Games, Ahuja et al. 2020). Needs MNIST's files.
     """
 
-    classes: Annotated[int, ">= 2", "<= 10", "digits are grouped into so many classes"] = 2
+    classes: Annotated[int, ">= 2", "<= 10", "number of classes; digits are grouped into them"] = 2
 
     @property
     def labels(self) -> int:
@@ -45,5 +45,5 @@ class ColoredMnist(Spurious):
 
 
 def grouped(digits: Tensor, classes: int) -> Tensor:
-    """Ten classes as fewer: neighbours together, what is left over joins the last."""
+    """Groups ten classes into fewer: neighbours together, the remainder in the last."""
     return (digits // (10 // classes)).clamp(max=classes - 1)

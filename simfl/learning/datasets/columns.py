@@ -15,10 +15,10 @@ from simfl.learning.objective import Task
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """What training rows say about how a column becomes features.
+    """The encoding of a column as features, fitted on the training rows.
 
-    A category is one feature for each of its `values`, 1 where a row has it: of a value that no
-    training row has, all are 0. Numbers have `mean` subtracted and are divided by `deviation`.
+    A category becomes one feature for each of its `values`, 1 for the row's value; for a value that
+    no training row has, all are 0. Numbers have `mean` subtracted and are divided by `deviation`.
     """
 
     values: Sequence[np.ndarray]
@@ -29,10 +29,9 @@ class Encoding:
     def of(
         cls, categories: Sequence[np.ndarray], numbers: np.ndarray, *, standardised: bool
     ) -> Encoding:
-        """Of the training rows: columns of categories (rows,), and numbers (rows, columns).
+        """Fits the encoding on the training rows: categories (rows,), and numbers (rows, columns).
 
-        Numbers are left as they are unless `standardised`; where all are equal, the mean is
-        subtracted only.
+        Numbers are unchanged unless `standardised`; if all are equal, only the mean is subtracted.
         """
         values = [np.unique(column) for column in categories]
         if not standardised:
@@ -65,9 +64,9 @@ def targets_of(
 ) -> tuple[Tensor, Tensor, Task, int]:
     """A column of labels as targets of both parts, the task, and the number of outputs.
 
-    The task, unless given: real numbers are a regression, anything else are classes, numbered in
+    The task, unless given: real numbers are a regression, all other values are classes, numbered in
     ascending order of the training rows' values. Raises ValueError, without a key, for a test row
-    of another class, and for what is not a number in a regression.
+    of another class, and for a non-number in a regression.
     """
     if _is_regression(train, task):
         for values in (train, test):
@@ -84,7 +83,7 @@ def targets_of(
 
 
 def require_once(columns: Sequence[str], key: str) -> None:
-    """Raises ValueError at the key where a column is named twice: it would count double."""
+    """Raises ValueError with the key if a column is named twice, because it would count double."""
     for place, column in enumerate(columns):
         if column in columns[:place]:
             raise ValueError(f"{key}: found {column!r} twice, accepted: every column once")
@@ -99,12 +98,12 @@ def owner_numbers(names: np.ndarray) -> np.ndarray:
 def held_out(
     labels: np.ndarray, share: float, seed: int, task: Task | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(training, test) rows of a table: a `share` is held out; of every class, where there are any.
+    """(training, test) rows of a table: a `share` is held out, of every class if there are any.
 
-    A regression's values are none, whole numbers neither: each would be a class of a few rows.
-    Classes that are held out as a whole, being that rare, are trained and not tested. Raises
-    ValueError at the key `label` where most of what is held out is of such classes, and at the key
-    `test_share` where one part has no row.
+    A regression's values are not classes, even if whole numbers: each would be a class of a few
+    rows. Classes so rare that they would be held out entirely are trained and not tested. Raises
+    ValueError with the key `label` if most held-out rows are of such classes, and with the key
+    `test_share` if one part has no row.
     """
     if _is_regression(labels, task):
         classes = torch.zeros(len(labels), dtype=torch.int64)
@@ -115,15 +114,15 @@ def held_out(
     too_rare = np.isin(classes[test], classes[train], invert=True)
     if train.size and 2 * too_rare.sum() > test.size:
         raise ValueError(
-            f"label: found {len(np.unique(classes))} classes of {len(labels)} rows, most of them in"
-            f" too few rows to train and to test; accepted: classes of several rows, or `task:"
-            f" regression` for numbers"
+            f"label: found {len(np.unique(classes))} classes of {len(labels)} rows, most of them"
+            " with too few rows to train and to test; accepted: classes of several rows, or `task:"
+            " regression` for numbers"
         )
     train, test = np.sort(np.append(train, test[too_rare])), test[~too_rare]
     if not train.size or not test.size:
         raise ValueError(
             f"test_share: found {share}, which leaves {train.size} training and {test.size} test"
-            f" rows; accepted: a share that leaves both"
+            " rows; accepted: a share that leaves rows for both"
         )
     return train, test
 

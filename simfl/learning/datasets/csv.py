@@ -27,16 +27,16 @@ class Csv(Table):
     and the like are missing values. Files ending in .gz, .bz2, .xz or .zip are unpacked.
     """
 
-    separator: Annotated[str, "between two cells; blanks behind it are skipped"] = ","
+    separator: Annotated[str, "character between two cells; blanks after it are skipped"] = ","
     columns: Annotated[
-        tuple[str, ...] | None, "names of the columns, of a file whose first row is no heading"
+        tuple[str, ...] | None, "names of the columns, for a file without a heading"
     ] = None
     missing_values: Annotated[
-        tuple[str, ...], 'cells that are missing values, beside empty ones, as "?"'
+        tuple[str, ...], 'texts that mean a missing value, besides empty cells, such as "?"'
     ] = ()
 
     def read(self, file: Path, as_text: Sequence[str] = ()) -> pd.DataFrame:
-        """The rows; raises ValueError for what is no table in UTF-8."""
+        """The rows; raises ValueError for a file that is not a table in UTF-8."""
         rows = self._cells(file, as_text)
         large = [str(one) for one in rows.columns if self._beyond_64_bits(rows[one])]
         if large:  # pandas has text for them, and beside some of them no missing values
@@ -46,7 +46,7 @@ class Csv(Table):
         return rows
 
     def is_whole(self, file: Path, column: str) -> bool:
-        """Whether all cells are digits alone."""
+        """Whether all cells consist of digits only."""
         rows = self.read(file, [column])
         texts = rows.set_axis([str(one) for one in rows.columns], axis=1)[column].dropna()
         return all(WHOLE.fullmatch(str(one).strip()) for one in texts)

@@ -1,4 +1,4 @@
-"""Handwritten digits of scikit-learn: real data that need no download."""
+"""The handwritten digits of scikit-learn: real data without a download."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simfl.learning.datasets.base import Data, Dataset, Examples
 from simfl.learning.datasets.stratified import stratified_split
 
 FILE = "sklearn/datasets/data/digits.csv.gz"
-"""As scikit-learn lays it down, read without importing that, which takes a second."""
+"""The file in scikit-learn, read without importing scikit-learn, which takes a second."""
 
 
 @dataclass(frozen=True)

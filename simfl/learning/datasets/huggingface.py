@@ -1,4 +1,4 @@
-"""Data sets in the formats of Hugging Face's library `datasets`, from the disk."""
+"""Local data sets in the formats of Hugging Face's library `datasets`."""
 
 from __future__ import annotations
 
@@ -27,37 +27,38 @@ FILES = (".parquet", ".arrow")
 
 @dataclass(frozen=True)
 class Huggingface(Dataset):
-    """What Hugging Face's `datasets` saved (`save_to_disk`), or Parquet or Arrow files.
+    """A data set saved by Hugging Face's `datasets` (`save_to_disk`), or Parquet or Arrow files.
 
     Nothing is downloaded; needs the package datasets (`pip install 'simfl[huggingface]'`). Inputs
-    are a column of images, of numbers, or of equally long lists of numbers (tokens, say), or
-    several columns of numbers side by side. Images become (channels, height, width) in [0, 1], one
-    channel where all are grey.
+    are a column of images, of numbers, or of equally long lists of numbers (such as tokens), or
+    several columns of numbers together. Images become (channels, height, width) in [0, 1], with one
+    channel if all are grey.
     """
 
     path: Annotated[
         DataPath,
-        "a saved folder, a .parquet or .arrow file, or a folder of them; a relative path is looked"
-        " for beside the scenario, then below the data root",
+        "a saved folder, a .parquet or .arrow file, or a folder of such files; relative paths are"
+        " searched beside the scenario, then below the data root",
     ]
-    inputs: Annotated[tuple[str, ...], "the column, or columns, to learn from"]
+    inputs: Annotated[tuple[str, ...], "the input column, or columns"]
     label: Annotated[str, "the column to learn: real numbers are a regression, others classes"]
     train: Annotated[
-        str, "the part to train on: of a saved folder with parts, or what files' names begin with"
+        str, "the part to train on: a split of a saved folder, or the beginning of file names"
     ] = "train"
-    test: Annotated[str | None, "the part for testing; null takes test_share of train"] = None
+    test: Annotated[str | None, "the part to test on; null: test_share of train"] = None
     test_share: Annotated[
-        float, "> 0", "< 1", "of the rows, held out for testing; of every class"
+        float, "> 0", "< 1", "share of the rows (of every class) held out for testing"
     ] = 0.2
     owner: Annotated[str | None, "the column of each row's owner, for the partition natural"] = None
     size: Annotated[
         int | None,
         ">= 1",
         "<= 4096",
-        "height and width to scale images to; null takes images of one size as is",
+        "height and width to scale images to; null: no scaling, all images have one size",
     ] = None
     task: Annotated[
-        Literal["classification", "regression"] | None, "null goes by the label's column"
+        Literal["classification", "regression"] | None,
+        "classification or regression; null: from the label column",
     ] = None
 
     def __post_init__(self) -> None:
@@ -66,7 +67,7 @@ class Huggingface(Dataset):
         require_once(self.inputs, "inputs")
 
     def load(self, root: Path | None, seed: int) -> Data:
-        """Read the rows; raises ValueError for columns that are not there, or no numbers."""
+        """Reads the rows; raises ValueError for missing columns, or non-numbers."""
         path = located(root, self.path, "path")
         parts = [self._rows(path, self.train, "train")]
         if self.test is not None:
@@ -109,7 +110,9 @@ class Huggingface(Dataset):
                         f" {names}"
                     )
         elif key == "test":
-            raise ValueError(f"test: {path} has one part; null takes test_share of it")
+            raise ValueError(
+                f"test: {path} has one part; accepted: null, which takes test_share of it"
+            )
         else:
             files = [path]
         try:
@@ -134,8 +137,8 @@ class Huggingface(Dataset):
         wrong = next((place for place, one in enumerate(columns) if one.ndim > 1), None)
         if wrong is not None:
             raise ValueError(
-                f"inputs: column {self.inputs[wrong]!r} has lists, which stand alone; accepted:"
-                f" several columns of single numbers"
+                f"inputs: column {self.inputs[wrong]!r} has lists; accepted: one column of lists,"
+                " or several columns of single numbers"
             )
         return inputs_of(np.stack(columns, axis=1), "inputs")
 
@@ -171,7 +174,9 @@ class Huggingface(Dataset):
 def _library() -> Any:
     """The package datasets; raises ValueError where it is not installed."""
     if find_spec("datasets") is None:
-        raise ValueError("needs the package datasets, found none: pip install 'simfl[huggingface]'")
+        raise ValueError(
+            "needs the package datasets, which is not installed: pip install 'simfl[huggingface]'"
+        )
     import datasets
 
     datasets.disable_progress_bars()
@@ -227,10 +232,12 @@ def _numbers(rows: Any, column: str) -> np.ndarray:
     sizes = sorted({np.shape(one) for one in values}, key=str)
     if len(sizes) > 1:
         raise ValueError(
-            f"inputs: column {column!r} has lists of different lengths, as {sizes[0]} and"
+            f"inputs: column {column!r} has lists of different lengths, such as {sizes[0]} and"
             f" {sizes[1]}; accepted: lists of one length"
         )
-    raise ValueError(f"inputs: column {column!r} has values that are no numbers, as {first!r}")
+    raise ValueError(
+        f"inputs: column {column!r} has values that are not numbers, such as {first!r}"
+    )
 
 
 def _array(rows: Any, column: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Images in the idx format, read in place: compressed or not, checked, and nothing written."""
+"""Images in the idx format, compressed or not, checked and read without writing anything."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Checksums:
 
 
 def parse_idx(content: bytes, file: str) -> np.ndarray:
-    """The uint8 array in an unpacked idx file; raises ValueError where it is none.
+    """The uint8 array in an unpacked idx file; raises ValueError if it is not one.
 
     Source: the format's description by Y. LeCun with MNIST: two zero bytes, type code, number of
     dimensions, one big-endian uint32 per dimension, then the values.
@@ -64,7 +64,7 @@ class IdxImages(Benchmark):
     @property
     @abstractmethod
     def checksums(self) -> Mapping[str, Checksums]:
-        """Of every file, by its name without `.gz`."""
+        """The checksums of every file, by its name without `.gz`."""
 
     def what_to_put(self, root: str) -> str:
         """The four files."""
@@ -72,7 +72,7 @@ class IdxImages(Benchmark):
         return f"{names} (unpacked, or as .gz) into {root}/{self.folder}/raw"
 
     def read(self, root: Path) -> Data:
-        """Both parts; raises ValueError where a checksum differs."""
+        """Both parts; raises ValueError if a checksum differs."""
         train, test = (self._part(root, images, labels) for images, labels in FILES.values())
         return Data(train, test, "classification", outputs=10)
 

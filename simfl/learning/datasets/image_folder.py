@@ -24,24 +24,24 @@ class ImageFolder(Dataset):
 
     path: Annotated[
         DataPath,
-        "the folder; a relative path is looked for beside the scenario, then below the data root",
+        "the folder; relative paths are searched beside the scenario, then below the data root",
     ]
     size: Annotated[
         int | None,
         ">= 1",
         "<= 4096",
-        "height and width to scale to; null takes images of one size as is",
+        "height and width to scale images to; null: no scaling, all images have one size",
     ] = None
 
     def load(self, root: Path | None, seed: int) -> Data:
-        """Read both parts; raises ValueError where their classes differ."""
+        """Reads both parts; raises ValueError if their classes differ."""
         folder = (root or Path()) / self.path
         absent = [part for part in ("train", "test") if not (folder / part).is_dir()]
         if absent:
             raise DataMissing(
-                f"path: no folder {folder / absent[0]}; put images into {folder}/train/<class>/ "
-                f"and {folder}/test/<class>/, or beside the scenario, or name the data root with "
-                f"--data-root, SIMFL_DATA or data.root"
+                f"path: no folder {folder / absent[0]}; put images into {folder}/train/<class>/"
+                f" and {folder}/test/<class>/, or beside the scenario, or set the data root with"
+                " --data-root, SIMFL_DATA or data.root"
             )
         train, classes = read_images(folder / "train", self.size)
         test, test_classes = read_images(folder / "test", self.size)
@@ -58,7 +58,7 @@ class ImageFolder(Dataset):
 def read_images(folder: Path, size: int | None) -> tuple[Examples, list[str]]:
     """The images of `<folder>/<class>/*` and the names of the classes.
 
-    Raises ValueError where a class has no image, and where sizes differ and `size` is None.
+    Raises ValueError if a class has no image, or if sizes differ and `size` is None.
     """
     try:
         files = torchvision().datasets.ImageFolder(str(folder), loader=_colours)
@@ -104,10 +104,10 @@ def _colours(path: str) -> Any:
 
 
 def in_eight_bits(image: Any) -> Any:
-    """An image of 16 bits per pixel in 8, as their share of the largest; others as they are.
+    """Converts an image from 16 to 8 bits per pixel, scaled by the largest value; others unchanged.
 
-    Pillow would take all above 255 for white. Raises ValueError for pixels of which nobody knows
-    the largest.
+    Pillow would clip all values above 255 to white. Raises ValueError if the largest possible value
+    is unknown.
     """
     from PIL import Image
 

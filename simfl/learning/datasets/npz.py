@@ -1,4 +1,4 @@
-"""Any data set in one NumPy file."""
+"""Your own data set in one NumPy file."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ class Npz(Dataset):
     """A .npz file with x_train, y_train, x_test, y_test and optionally client_train.
 
     Inputs: uint8 images (rows, height, width, channels) or (rows, height, width) become float
-    (rows, channels, height, width) in [0, 1]; everything else is taken as it is, images as
-    (rows, channels, height, width). Targets: integers are class indices from 0 to 65,535, those of
-    y_test among those of y_train; real numbers, whole ones too, are the values of a regression.
-    client_train: the owner of each training row, a number or text, for the partition "natural".
-    Pickled content is refused, and numbers that are not finite as float32.
+    (rows, channels, height, width) in [0, 1]; all other arrays are used unchanged, images as (rows,
+    channels, height, width). Targets: integers are class indices from 0 to 65,535, and those of
+    y_test must be among those of y_train; real numbers, also whole ones, are the values of a
+    regression. client_train: the owner of each training row, a number or text, for the partition
+    "natural". Pickled content is refused, as are numbers that are not finite as float32.
     """
 
     path: Annotated[
         DataPath,
-        "the file; a relative path is looked for beside the scenario, then below the data root",
+        "the file; relative paths are searched beside the scenario, then below the data root",
     ]
 
     def load(self, root: Path | None, seed: int) -> Data:
-        """Read the file; errors name the missing or unfit key."""
+        """Reads the file; errors name the missing or wrong key."""
         file = (root or Path()) / self.path
         if not file.is_file():
             raise DataMissing(
-                f"path: no file {file}; put a .npz with {', '.join(REQUIRED)} there or beside the "
-                f"scenario, or name the data root with --data-root, SIMFL_DATA or data.root"
+                f"path: no file {file}; put a .npz with {', '.join(REQUIRED)} there or beside the"
+                " scenario, or set the data root with --data-root, SIMFL_DATA or data.root"
             )
         arrays = read_arrays(file, REQUIRED, optional=("client_train",))
         targets = {part: arrays[f"y_{part}"] for part in ("train", "test")}
@@ -116,7 +116,7 @@ def _is_image_of_bytes(values: np.ndarray) -> bool:
 def inputs_of(values: np.ndarray, what: str) -> Tensor:
     """Numbers (rows, ...) as inputs; uint8 of three or four axes are images, see `Npz`.
 
-    Raises ValueError, beginning with `what`, where one is not finite as float32.
+    Raises ValueError, beginning with `what`, if one is not finite as float32.
     """
     if _is_image_of_bytes(values):
         if values.ndim == 3:

@@ -23,7 +23,7 @@ class Parquet(Table):
     """
 
     def read(self, file: Path, as_text: Sequence[str] = ()) -> pd.DataFrame:
-        """The rows; raises ValueError for what is no Parquet."""
+        """The rows; raises ValueError for a file that is not Parquet."""
         import pandas as pd
 
         try:

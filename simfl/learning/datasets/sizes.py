@@ -1,4 +1,4 @@
-"""No data, only their sizes: for runs that study time and energy."""
+"""No data, only their sizes, for runs that study time and energy."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from simfl.learning.datasets.base import Data, Dataset, Examples
 
 @dataclass(frozen=True)
 class Sizes(Dataset):
-    """Every client has `examples_per_client` examples that nobody ever looks at.
+    """Every client has `examples_per_client` examples without contents, for timing-only runs.
 
-    `input_shape` and `outputs` say what a model would see, so that its size and its operations
+    `input_shape` and `outputs` describe a model's input and output, so that its size and operations
     can be counted.
     """
 

@@ -1,4 +1,4 @@
-"""Whether a loaded data set is one: shapes, types, finite numbers, labels that can be learnt."""
+"""Checks of a loaded data set: shapes, types, finite numbers, learnable labels."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from simfl.learning.datasets.base import Data, Examples
 from simfl.learning.objective import Task
 
 MAXIMUM_CLASSES = 65_536
-"""Three times the classes of ImageNet-21k; more is a label that is none (an identifier, say)."""
+"""Three times the classes of ImageNet-21k; more are not labels (but identifiers, for example)."""
 
 
 def require_sound(data: object) -> None:
-    """Raises ValueError, which says what was found, where `data` is no `Data` to learn from.
+    """Raises ValueError, with what was found, unless `data` is a valid `Data`.
 
-    It is one if its parts have the types and shapes that `Examples` describes, at least one
-    feature, finite numbers, labels in 0..outputs-1, and no class in the test set that training
-    lacks. Parts without a row pass.
+    Its parts must have the types and shapes of `Examples`, at least one feature, finite numbers,
+    labels in 0..outputs-1, and no class in the test set that training lacks. Parts without a row
+    pass.
     """
     if not isinstance(data, Data):
         raise ValueError(f"loading the data gave {type(data).__name__}, accepted: Data")
@@ -111,12 +111,12 @@ def require_labels(labels: Tensor, outputs: int, what: str) -> None:
 
 
 def require_known_classes(train: Tensor, test: Tensor) -> None:
-    """Raises ValueError with the first class that is tested and not trained."""
+    """Raises ValueError with the first class that is tested but not trained."""
     unknown = np.setdiff1d(test.numpy(), train.numpy())
     if unknown.size and len(train):
         raise ValueError(
-            f"the test set holds the class {unknown[0]}, of which there is no training example;"
-            f" accepted: classes that are trained"
+            f"the test set has the class {unknown[0]}, but the training set has no example of it;"
+            " accepted: classes of the training set"
         )
 
 

@@ -1,4 +1,4 @@
-"""Labels with noise, and a feature that predicts them better, but differently at every client.
+"""Base of data sets with noisy labels and a spurious feature that predicts them better.
 
 The generator of Invariant Risk Minimization's Colored MNIST (Arjovsky et al., arXiv 1907.02893),
 with more clients and classes (Choe et al., arXiv 2004.05007) and as FL Games (arXiv 2211.00184)
@@ -21,7 +21,7 @@ from simfl.learning.datasets.base import Data, Dataset, Examples
 
 @dataclass(frozen=True)
 class Source:
-    """Images as they come and the class that each one shows, before any noise."""
+    """The original images and the class that each one shows, before any noise."""
 
     images: Tensor
     classes: Tensor
@@ -35,16 +35,20 @@ class Source:
 class Spurious(Dataset):
     """One environment per client; the partition `natural` deals them out.
 
-    Of an image that shows class y~, the label y is y~, or with probability `label_flip` the next
-    class; the spurious feature z is y, or with the client's probability the next class. Rows are
-    dealt at random in equal parts.
+    For an image of class y~, the label y is y~, or with probability `label_flip` the next class;
+    the spurious feature z is y, or with the client's probability the next class. Rows are assigned
+    to clients at random, in equal parts.
     """
 
     flip: Annotated[
-        tuple[float, ...], ">= 0", "<= 1", "one per client: how often z is not the label's"
+        tuple[float, ...], ">= 0", "<= 1", "probability per client that z differs from the label"
     ] = (0.2, 0.1)
-    test_flip: Annotated[float, ">= 0", "<= 1", "the same of the unseen test client"] = 0.9
-    label_flip: Annotated[float, ">= 0", "<= 1", "how often a label is wrong, everywhere"] = 0.25
+    test_flip: Annotated[
+        float, ">= 0", "<= 1", "the same probability for the unseen test client"
+    ] = 0.9
+    label_flip: Annotated[float, ">= 0", "<= 1", "probability of a wrong label, at all clients"] = (
+        0.25
+    )
 
     def __post_init__(self) -> None:
         if not self.flip:
@@ -52,19 +56,19 @@ class Spurious(Dataset):
 
     @property
     def labels(self) -> int:
-        """How many classes there are."""
+        """The number of classes."""
         return 2
 
     @abstractmethod
     def sources(self, root: Path | None, generator: torch.Generator) -> tuple[Source, Source]:
-        """Training and test images; raises DataMissing where files are absent."""
+        """Training and test images; raises DataMissing if files are absent."""
 
     @abstractmethod
     def marked(self, images: Tensor, feature: Tensor) -> Tensor:
-        """Images with the spurious feature z (rows,) put on."""
+        """Images with the spurious feature z (rows,) added."""
 
     def load(self, root: Path | None, seed: int) -> Data:
-        """Draw noise, features and owners by the seed.
+        """Draws noise, features and owners by the seed.
 
         `flipped` are the test images again, each with the feature of the class after its own z.
         """
@@ -73,7 +77,7 @@ class Spurious(Dataset):
         order = torch.randperm(len(train.classes), generator=generator)
         train, rows = train.take(order), len(order)
         if rows < len(self.flip):
-            raise ValueError(f"flip: {rows} images cannot be dealt to {len(self.flip)} clients")
+            raise ValueError(f"flip: {rows} images are too few for {len(self.flip)} clients")
         owners = torch.from_numpy(
             np.repeat(
                 np.arange(len(self.flip)),

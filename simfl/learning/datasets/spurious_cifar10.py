@@ -33,7 +33,7 @@ class SpuriousCifar10(Spurious):
     """
 
     path: Annotated[
-        DataPath | None, "a .npz as for the data set npz, in place of CIFAR-10's own files"
+        DataPath | None, "a .npz file (as for the data set npz) instead of CIFAR-10's own files"
     ] = None
 
     def sources(self, root: Path | None, generator: torch.Generator) -> tuple[Source, Source]:

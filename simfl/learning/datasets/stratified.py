@@ -1,4 +1,4 @@
-"""Drawing examples so that every class keeps its share."""
+"""Stratified draws: every class keeps its share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def stratified_rows(targets: Tensor, count: int, seed: int) -> Tensor:
 
     `targets`: class indices (rows,), or values (rows, outputs), which are drawn as one class.
     Places left over by rounding down go to the classes with the largest remainders. Raises
-    ValueError where `count` is not in 0..rows.
+    ValueError if `count` is not in 0..rows.
     """
     rows = len(targets)
     if not 0 <= count <= rows:

@@ -1,4 +1,4 @@
-"""Generated data whose best model is linear and known."""
+"""Generated data with a known, linear best model."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Synthetic(Dataset):
     """Standard normal inputs x and a hidden linear map W x + b with standard normal entries.
 
     regression: y = W x + b + noise * e, e standard normal; (W, b) minimises the expected loss,
-    which is then `outputs * noise^2`.
-    classification: the class is argmax(W x + b + noise * g), g standard Gumbel, so that softmax
-    regression with (W, b) / noise is the true model; noise 0 makes the classes separable.
-    With `owners` each has a map of its own, (W, b) + spread * standard normal entries, and the
-    rows are dealt to them in turn (partition "natural"): the expected loss of owner i's regression
-    is then |(W, b) - (W_i, b_i)|^2 + outputs * noise^2, with a known optimum for any mixture.
+    which is then `outputs * noise^2`. classification: the class is argmax(W x + b + noise * g), g
+    standard Gumbel, so that softmax regression with (W, b) / noise is the true model; noise 0 makes
+    the classes separable. With `owners` each one has its own map, (W, b) + spread * standard normal
+    entries, and rows are assigned to them in turn (partition "natural"): the expected loss of owner
+    i's regression is then |(W, b) - (W_i, b_i)|^2 + outputs * noise^2, with a known optimum for any
+    mixture.
     """
 
     task: Literal["classification", "regression"] = "classification"
@@ -31,8 +31,10 @@ class Synthetic(Dataset):
     features: Annotated[int, ">= 1", "length of an input"] = 20
     outputs: Annotated[int, ">= 1", "classes, or values of a regression"] = 2
     noise: Annotated[float, ">= 0", "scale of the noise on the outputs"] = 0.1
-    owners: Annotated[int | None, ">= 1", "owners that disagree; null is none"] = None
-    spread: Annotated[float, ">= 0", "how far owners' maps are from the common one"] = 1.0
+    owners: Annotated[int | None, ">= 1", "number of owners with different maps; null: none"] = None
+    spread: Annotated[
+        float, ">= 0", "scale of the differences between owners' maps and the common one"
+    ] = 1.0
 
     def __post_init__(self) -> None:
         if self.task == "classification" and self.outputs < 2:
@@ -45,7 +47,7 @@ class Synthetic(Dataset):
     def truths(self, seed: int) -> tuple[Tensor, Tensor]:
         """The owners' maps: W_i (owners, outputs, features) and b_i (owners, outputs), float32.
 
-        Without owners the common one alone.
+        Without owners only the common map.
         """
         weight, bias = self.truth(seed)
         if self.owners is None:
@@ -56,7 +58,7 @@ class Synthetic(Dataset):
         return weight + own[..., :-1], bias + own[..., -1]
 
     def load(self, root: Path | None, seed: int) -> Data:
-        """Generate training and test rows from the seed."""
+        """Generates training and test rows from the seed."""
         generator = torch.Generator().manual_seed(seed)
         self._truth(generator)  # the rows' draws come after it
         weights, biases = self.truths(seed)

@@ -1,4 +1,4 @@
-"""What tables have in common, wherever they are read from."""
+"""The common base of data sets from tables."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_VALUES = 1000
-"""A column with more different values is no category (an identifier, say)."""
+"""A column with more different values is not a category (but an identifier, for example)."""
 
 
 @dataclass(frozen=True)
 class Table(Dataset):
-    """A table of examples: every row is one, every column but the label is a feature.
+    """A table: every row is an example, every column except the label a feature.
 
     Columns of numbers are standardised with the training rows' mean and deviation; all other
     columns are categories, one feature for each value among the training rows.
@@ -43,29 +43,32 @@ class Table(Dataset):
 
     path: Annotated[
         DataPath,
-        "the file; a relative path is looked for beside the scenario, then below the data root",
+        "the file; relative paths are searched beside the scenario, then below the data root",
     ]
     label: Annotated[str, "the column to learn: real numbers are a regression, others classes"]
-    test: Annotated[DataPath | None, "a file with the test rows; null takes test_share"] = None
+    test: Annotated[DataPath | None, "a file with the test rows; null: test_share of the rows"] = (
+        None
+    )
     test_share: Annotated[
-        float, "> 0", "< 1", "of the rows, held out for testing; of every class"
+        float, "> 0", "< 1", "share of the rows (of every class) held out for testing"
     ] = 0.2
     owner: Annotated[str | None, "the column of each row's owner, for the partition natural"] = None
     numeric: Annotated[
-        tuple[str, ...] | None, "columns of numbers; null takes all that are not categorical"
+        tuple[str, ...] | None, "columns of numbers; null: all that are not categorical"
     ] = None
     categorical: Annotated[
-        tuple[str, ...] | None, "columns of categories; null takes all that are not numeric"
+        tuple[str, ...] | None, "columns of categories; null: all that are not numeric"
     ] = None
-    leave_out: Annotated[tuple[str, ...], "columns that are no features"] = ()
+    leave_out: Annotated[tuple[str, ...], "columns to ignore"] = ()
     numbers: Annotated[
-        Literal["standardised", "raw"], "the numeric columns; raw as the file has them"
+        Literal["standardised", "raw"], "scaling of the numeric columns; raw: as in the file"
     ] = "standardised"
     missing: Annotated[
-        Literal["refuse", "drop"], "rows without a value in a column that is used"
+        Literal["refuse", "drop"], "what to do with rows that lack a value in a used column"
     ] = "refuse"
     task: Annotated[
-        Literal["classification", "regression"] | None, "null goes by the label's column"
+        Literal["classification", "regression"] | None,
+        "classification or regression; null: from the label column",
     ] = None
 
     def __post_init__(self) -> None:
@@ -74,20 +77,20 @@ class Table(Dataset):
 
     @abstractmethod
     def read(self, file: Path, as_text: Sequence[str] = ()) -> pd.DataFrame:
-        """The rows of a file; raises ValueError where it is no table.
+        """The rows of a file; raises ValueError if it is not a table.
 
-        `as_text`: columns that are text here, though all of their cells may look like numbers.
+        `as_text`: columns to read as text, even if all their cells look like numbers.
         """
 
     @abstractmethod
     def is_whole(self, file: Path, column: str) -> bool:
-        """Whether a column that pandas has as real numbers, beside missing ones, is of whole ones.
+        """Whether a column of real numbers and missing values was written as whole numbers.
 
-        1 is one, and 1.0 is not.
+        1 counts as whole, 1.0 does not.
         """
 
     def load(self, root: Path | None, seed: int) -> Data:
-        """Read the file, or both; errors name the column."""
+        """Reads the file, or both files; errors name the column."""
         file = located(root, self.path, "path")
         rows = self._rows(file)
         numeric, categorical = self._features(rows)
@@ -167,12 +170,12 @@ class Table(Dataset):
                     raise ValueError(f"{key}: found {column!r}, which is the label")
         both = sorted({*(self.numeric or ())} & {*(self.categorical or ())})
         if both:
-            raise ValueError(f"categorical: found {both[0]!r}, which is among numeric, too")
+            raise ValueError(f"categorical: found {both[0]!r}, which is also in numeric")
         named = {*(self.numeric or ()), *(self.categorical or ())}
         for column in self.leave_out:
             if column in named:
                 kind = "numeric" if column in (self.numeric or ()) else "categorical"
-                raise ValueError(f"leave_out: found {column!r}, which is among {kind}, too")
+                raise ValueError(f"leave_out: found {column!r}, which is also in {kind}")
         free = self._free(rows)
         is_number = {column: _is_number(rows[column]) for column in free}
         numeric, categorical = (
@@ -183,7 +186,7 @@ class Table(Dataset):
         )
         if not numeric and not categorical:
             known = ", ".join(str(column) for column in rows.columns)
-            raise ValueError(f"leave_out: no column is left to learn from, of {known}")
+            raise ValueError(f"leave_out: no column is left as a feature, out of {known}")
         _require_single(rows, self.label, "label", "")
         if self.owner is not None:
             _require_single(rows, self.owner, "owner", "")
@@ -226,12 +229,12 @@ class Table(Dataset):
             first = int(np.flatnonzero(lacking)[0])
             column = next(name for name in used if absent[name].iloc[first])
             raise ValueError(
-                f"missing: found {lacking.sum():,} of {len(rows):,} rows without a value, the first"
-                f" of them row {first + 1}, in column {column!r}; accepted: no such rows, or"
-                f" `missing: drop`, which leaves them out"
+                f"missing: found {lacking.sum():,} of {len(rows):,} rows with a missing value,"
+                f" first in row {first + 1}, column {column!r}; accepted: no such rows, or"
+                " `missing: drop`, which leaves them out"
             )
         if lacking.all():
-            raise ValueError("missing: every row lacks a value, so that drop leaves none")
+            raise ValueError("missing: every row lacks a value, so drop leaves no row")
         kept = rows[~lacking]
         # Whole numbers beside missing values were read as real ones, and truths as objects.
         gaps = [one for one in used if absent[one].any()]
@@ -248,7 +251,7 @@ class Table(Dataset):
             if not _is_number(values):
                 text = next((one for one in values if not is_number(one)), None)
                 if text is not None:
-                    raise ValueError(f"numeric: column {column!r} has text, as {text!r}")
+                    raise ValueError(f"numeric: column {column!r} has text, such as {text!r}")
                 values = values.map(lambda one: float(str(one)))
             found[:, place] = values.to_numpy(dtype=np.float64)
             _require_finite(found[:, place], rows.index, f"numeric: column {column!r}")
@@ -260,19 +263,17 @@ def located(root: Path | None, path: str, key: str) -> Path:
     found = (root or Path()) / path
     if not found.exists():
         raise DataMissing(
-            f"{key}: no file {found}; put it there or beside the scenario, or name the data root"
-            f" with --data-root, SIMFL_DATA or data.root"
+            f"{key}: no file {found}; put it there or beside the scenario, or set the data root"
+            " with --data-root, SIMFL_DATA or data.root"
         )
     return found
 
 
 def require_own_names(names: Sequence[str], file: Path) -> None:
-    """Raises ValueError where two columns have the same name."""
+    """Raises ValueError if two columns have the same name."""
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
     if twice is not None:
-        raise ValueError(
-            f"{file} has several columns {twice!r}, accepted: a name of its own for each"
-        )
+        raise ValueError(f"{file} has several columns named {twice!r}, accepted: different names")
 
 
 def _require_finite(values: np.ndarray, rows: pd.Index, what: str) -> None:
@@ -302,7 +303,7 @@ def _require_single(rows: pd.DataFrame, column: str, key: str, advice: str) -> N
     if len(given) and np.ndim(given.iloc[0]):
         example = np.asarray(given.iloc[0]).tolist()
         raise ValueError(
-            f"{key}: column {column!r} has lists, as {example}; accepted: one value in every"
+            f"{key}: column {column!r} has lists, such as {example}; accepted: one value in every"
             f" row{advice}"
         )
 

@@ -1,4 +1,4 @@
-"""Text of one's own, to say what comes next."""
+"""Your own text files, for next-token prediction."""
 
 from __future__ import annotations
 
@@ -18,43 +18,46 @@ from simfl.learning.datasets.sound import MAXIMUM_CLASSES
 from simfl.learning.datasets.table import located
 
 WORD = re.compile(r"\w+|[^\w\s]")
-"""A word, or a punctuation mark; blanks are none."""
+"""A word or a punctuation mark, but no blanks."""
 
 MOST_BYTES = 4 * 2**30
-"""Inputs of more bytes are refused: they would lie in memory twice for a while."""
+"""Larger inputs (in bytes) are refused, because they are temporarily in memory twice."""
 
 
 @dataclass(frozen=True)
 class Text(Dataset):
-    """Text files: every example is `length` tokens, and the class is the token that comes next.
+    """Text files: every example is `length` tokens, and its class is the next token.
 
-    Tokens are characters, or words and punctuation marks. Token 0 is any that is not among the most
-    frequent ones of the training text, which are 1 to `vocabulary` - 1 in order of frequency: a
-    model takes `tokens: <vocabulary>`. The last part of every owner's text is for testing, but for
-    examples whose next token nobody is trained on. Owners, for the partition natural, are the
-    files, or the speakers of each file; owners with no more than `length` tokens to train on are
-    left out.
+    Tokens are characters, or words and punctuation marks. The most frequent ones of the training
+    text are 1 to `vocabulary` - 1 in order of frequency, all others are token 0: set the model's
+    `tokens` to `vocabulary`. The last part of every owner's text is for testing, except examples
+    whose next token is not trained by any owner. Owners, for the partition natural, are the files,
+    or the speakers of each file; owners with at most `length` tokens to train on are left out.
     """
 
     path: Annotated[
         DataPath,
-        "a file, or a folder of .txt files; a relative path is looked for beside the scenario, then"
+        "a file, or a folder of .txt files; relative paths are searched beside the scenario, then"
         " below the data root",
     ]
     unit: Annotated[Literal["character", "word"], "what a token is"] = "character"
-    length: Annotated[int, ">= 1", "tokens of an example"] = 80
-    vocabulary: Annotated[int, ">= 2", f"<= {MAXIMUM_CLASSES}", "different tokens, 0 included"] = 96
-    step: Annotated[int, ">= 1", "tokens from one example to the next one's"] = 1
+    length: Annotated[int, ">= 1", "tokens per example"] = 80
+    vocabulary: Annotated[
+        int, ">= 2", f"<= {MAXIMUM_CLASSES}", "number of different tokens, including 0"
+    ] = 96
+    step: Annotated[int, ">= 1", "tokens between the beginnings of two examples"] = 1
     speaker: Annotated[
         str | None,
-        "regular expression for the beginning of a line at which somebody begins to speak, its"
-        ' first group the name, as "([A-Z ]+): "; it is left out, and so is what comes before the'
-        " first speaker; null: files are the owners",
+        "regular expression for the beginning of a line with a new speaker, whose first group is"
+        ' the name, such as "([A-Z ]+): "; the match is removed, as is text before the first'
+        " speaker; null: files are the owners",
     ] = None
-    test_share: Annotated[float, "> 0", "< 1", "the end of every owner's text"] = 0.2
+    test_share: Annotated[
+        float, "> 0", "< 1", "share of every owner's text, at its end, for testing"
+    ] = 0.2
 
     def load(self, root: Path | None, seed: int) -> Data:
-        """Read the files; raises ValueError where they are too short, or no text."""
+        """Reads the files; raises ValueError if they are too short, or not text."""
         owners = list(self._owners(located(root, self.path, "path")))
         train, test = [], []
         for tokens in owners:
@@ -100,7 +103,7 @@ class Text(Dataset):
                 text = file.read_text("utf-8-sig")
             except UnicodeDecodeError as error:
                 place = f"a byte at offset {error.start}"
-                raise ValueError(f"path: {file} is no text in UTF-8: {place}") from error
+                raise ValueError(f"path: {file} is not text in UTF-8: {place}") from error
             for one in [text] if self.speaker is None else self._speeches(text, file):
                 yield one if self.unit == "character" else WORD.findall(one)
 
@@ -110,14 +113,14 @@ class Text(Dataset):
             begins = re.compile(f"^(?:{self.speaker})", re.MULTILINE)
         except re.error as error:
             raise ValueError(
-                f"speaker: found {self.speaker!r}, which is no regular expression: {error}"
+                f"speaker: found {self.speaker!r}, which is not a regular expression: {error}"
             ) from error
         found = list(begins.finditer(text))
         if not found or begins.groups == 0 or not all(one.end() > one.start() for one in found):
             why = "has no group" if found and begins.groups == 0 else "begins no line"
             raise ValueError(
-                f"speaker: found {self.speaker!r}, which {why} (of {file}); accepted: as"
-                f" '([A-Z ]+): ', with the name in the first group"
+                f"speaker: found {self.speaker!r}, which {why} (of {file}); accepted: like '([A-Z"
+                " ]+): ', with the name in the first group"
             )
         said: dict[str, list[str]] = {}
         ends = [*(one.start() for one in found[1:]), len(text)]

@@ -1,4 +1,4 @@
-"""Cells that were written otherwise than they were meant: each is refused in one line."""
+"""Checks for badly formatted cells of tables; each is refused in one line."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ DRESSED = re.compile(r"[-+]?[$€£¥]?\s?(\d{1,3}([,.' \u00a0\u202f]\d{3})+|\d+
 """A number with a decimal comma, marks between thousands, a per cent sign or a currency."""
 
 FEWEST_NUMBERS = 20
-"""A column with fewer different numbers may be one of categories, as 0, 1, 2, 3+."""
+"""A column with fewer different numbers may hold categories, such as 0, 1, 2, 3+."""
 
 MOST_OTHERS = 0.1
-"""Of the rows: so many may be no number in a column that was meant to hold numbers."""
+"""The share of rows that may be non-numbers in a column that was meant to hold numbers."""
 
 SEPARATORS = (";", "\t", "|", ",", " ")
-"""What stands between cells, the likeliest first."""
+"""Separators of cells, the most likely first."""
 
 
 def require_no_disguised_numbers(column: pd.Series, what: str, otherwise: str) -> None:
-    """Raises ValueError where a column of text holds numbers that pandas does not read as such.
+    """Raises ValueError if a text column holds numbers that pandas does not recognise.
 
-    `what` begins the sentence, `otherwise` says what to do where text is meant.
+    `what` begins the sentence, `otherwise` says what to do if text is intended.
     """
     given = column.dropna()
     if not len(given) or not all(isinstance(one, str) for one in given):
@@ -35,13 +35,13 @@ def require_no_disguised_numbers(column: pd.Series, what: str, otherwise: str) -
     if not others:
         return
     if all(DRESSED.fullmatch(one.strip()) for one in others):
-        found = f"numbers that are written as text, as {others[0]!r}"
-        accepted = "numbers as 1234.5"
+        found = f"numbers written as text, such as {others[0]!r}"
+        accepted = "numbers like 1234.5"
     elif len(values) - len(others) >= FEWEST_NUMBERS and given.isin(
         others
     ).sum() <= MOST_OTHERS * len(given):
-        found = f"numbers, and beside them text, as {others[0]!r}"
-        accepted = "numbers and missing values (of a csv, missing_values says what stands for one)"
+        found = f"numbers together with text, such as {others[0]!r}"
+        accepted = "numbers and missing values (for a csv, missing_values sets their texts)"
     else:
         return
     row = _first(given, others[0])
@@ -49,7 +49,7 @@ def require_no_disguised_numbers(column: pd.Series, what: str, otherwise: str) -
 
 
 def require_one_spelling(columns: Sequence[pd.Series], what: str) -> None:
-    """Raises ValueError, beginning with `what`, where values differ in blanks at an end only."""
+    """Raises ValueError, beginning with `what`, if values differ only in outer blanks."""
     texts = [one.map(str) for one in columns if one.dtype.kind not in "fiub"]
     known: dict[str, tuple[str, int]] = {}
     for column in texts:
@@ -64,9 +64,9 @@ def require_one_spelling(columns: Sequence[pd.Series], what: str) -> None:
 
 
 def require_several_cells(cells: Sequence[str], names: int | None, separator: str) -> None:
-    """Raises ValueError where a file's first row is in one piece, but for another separator.
+    """Raises ValueError if a file's first row is one cell, but not with another separator.
 
-    `names` is how many columns were named (None: none were).
+    `names` is the number of named columns (None: none).
     """
     whole = separator.join(cells)
     if len(cells) != 1 and (names is None or len(cells) == names):

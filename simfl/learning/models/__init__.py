@@ -1,1 +1,1 @@
-"""Models: what is trained, by name."""
+"""Models, by name."""

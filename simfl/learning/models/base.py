@@ -1,4 +1,4 @@
-"""The interface that every named model fills in, and how a user's own module joins them."""
+"""The interface of every named model, and the use of users' own modules."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Model(ABC):
 
         It maps (rows, *input_shape) to (rows, outputs): logits, or a regression's values. Initial
         values come from torch's global generator, which the caller forks and seeds. Raises
-        ValueError where the model does not fit the shape.
+        ValueError if the model does not fit the shape.
         """
 
     def content(self) -> str:
-        """A digest of the files that the module is made of, beside its settings; "" without any."""
+        """A digest of the files that the module is made from, besides settings; "" if none."""
         return ""
 
 
@@ -37,9 +37,9 @@ def as_module(
     """The module of a named model, or of a user's own `torch.nn.Module` class.
 
     A class (a function, a `functools.partial` of either) is called with `parameters`, and with
-    `input_shape` and `outputs` where its signature has such arguments and neither `parameters`
-    nor the partial sets them. Raises ValueError for parameters that it does not take, and where
-    it does not make a module.
+    `input_shape` and `outputs` if its signature has these arguments and neither `parameters` nor
+    the partial sets them. Raises ValueError for parameters that it does not take, and if it does
+    not make a module.
     """
     if isinstance(model, Model):
         try:
@@ -71,7 +71,7 @@ def as_module(
 
 
 def image_shape(input_shape: tuple[int, ...], model: str) -> tuple[int, int, int]:
-    """`input_shape` as (channels, height, width); raises ValueError where it is no image."""
+    """`input_shape` as (channels, height, width); raises ValueError if it is not an image."""
     if len(input_shape) != 3:
         raise ValueError(
             f"model {model} takes images (channels, height, width), found examples of shape "
@@ -82,7 +82,7 @@ def image_shape(input_shape: tuple[int, ...], model: str) -> tuple[int, int, int
 
 
 def require_features(height: int, width: int, model: str, input_shape: tuple[int, ...]) -> None:
-    """Raises ValueError where convolutions and pooling leave nothing of the image."""
+    """Raises ValueError if convolutions and pooling leave nothing of the image."""
     if height < 1 or width < 1:
         raise ValueError(
             f"model {model} does not fit images of {input_shape[1]}x{input_shape[2]}: its "

@@ -12,10 +12,12 @@ from simfl.learning.models.base import Model, image_shape, require_features
 
 @dataclass(frozen=True)
 class Cnn(Model):
-    """Per entry of `channels` a convolution that keeps the size, ReLU and 2x2 max pooling; then
-    fully connected layers."""
+    """Convolutions (same size, ReLU, 2x2 max pooling), then fully connected layers."""
 
-    channels: Annotated[tuple[int, ...], "output channels of the convolutions"] = (8, 16)
+    channels: Annotated[tuple[int, ...], "output channels of the convolutions, one per layer"] = (
+        8,
+        16,
+    )
     kernel: Annotated[int, ">= 1", "odd width of the square convolution kernels"] = 3
     hidden: Annotated[tuple[int, ...], "units of the hidden layers after the convolutions"] = ()
 
@@ -30,7 +32,7 @@ class Cnn(Model):
             raise ValueError(f"hidden: found {list(self.hidden)}, accepted: positive layer sizes")
 
     def build(self, input_shape: tuple[int, ...], outputs: int) -> nn.Module:
-        """Raises ValueError where the input is no image or too small for the pooling."""
+        """Raises ValueError if the input is not an image or too small for the pooling."""
         depth, height, width = image_shape(input_shape, "cnn")
         layers: list[nn.Module] = []
         for count in self.channels:

@@ -12,9 +12,9 @@ from simfl.learning.models.recurrent import Recurrent
 
 @dataclass(frozen=True)
 class Gru(Recurrent):
-    """GRU layers over a sequence, and a linear layer on the last place's output.
+    """GRU layers over a sequence, and a linear layer on the last position's output.
 
-    As `lstm`, with three quarters of its weights per layer. Source: Cho et al., "Learning Phrase
+    Like `lstm`, with three quarters of its weights per layer. Source: Cho et al., "Learning Phrase
     Representations using RNN Encoder-Decoder for Statistical Machine Translation", 2014.
     """
 

@@ -25,7 +25,8 @@ class Mlp(Model):
     activation: Literal["relu", "elu", "tanh"] = "relu"
     batch_norm: Annotated[bool, "BatchNorm between a hidden layer and its activation"] = False
     initialisation: Annotated[
-        Literal["torch", "glorot"], "torch's own, or Glorot's uniform one with zero biases"
+        Literal["torch", "glorot"],
+        "initial weights: torch's own, or Glorot's uniform ones with zero biases",
     ] = "torch"
 
     def __post_init__(self) -> None:
@@ -33,7 +34,7 @@ class Mlp(Model):
             raise ValueError(f"hidden: found {list(self.hidden)}, accepted: positive layer sizes")
 
     def build(self, input_shape: tuple[int, ...], outputs: int) -> nn.Module:
-        """Flatten, then the layers."""
+        """Flattens the input, then applies the layers."""
         layers: list[nn.Module] = [nn.Flatten()]
         width = math.prod(input_shape)
         for units in self.hidden:

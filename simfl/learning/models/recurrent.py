@@ -1,4 +1,4 @@
-"""What LSTM and GRU have in common: recurrent layers over a sequence, and a linear one."""
+"""The common base of LSTM and GRU: recurrent layers over a sequence, and a linear one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simfl.learning.models.sequences import SequenceInputs
 
 
 class LastOutput(nn.Module):
-    """The outputs of recurrent layers after a sequence's last place, and a linear layer."""
+    """Recurrent layers, and a linear layer on their outputs at the last position."""
 
     def __init__(self, inputs: SequenceInputs, layers: nn.LSTM | nn.GRU, outputs: int) -> None:
         super().__init__()
@@ -30,21 +30,21 @@ class LastOutput(nn.Module):
 
 @dataclass(frozen=True)
 class Recurrent(Model):
-    """Layers that go through a sequence place by place; a subclass says which."""
+    """Recurrent layers over a sequence; a subclass chooses their type."""
 
     name: ClassVar[str]
 
     tokens: Annotated[
-        int | None, ">= 1", "different tokens, from 0 on; null where inputs are numbers"
+        int | None, ">= 1", "number of different tokens, from 0 on; null if inputs are numbers"
     ] = None
-    embedding: Annotated[int, ">= 1", "features that a token is looked up as"] = 8
-    hidden: Annotated[int, ">= 1", "units of every layer"] = 64
+    embedding: Annotated[int, ">= 1", "size of a token's embedding"] = 8
+    hidden: Annotated[int, ">= 1", "units per layer"] = 64
     layers: Annotated[int, ">= 1", "recurrent layers"] = 1
-    dropout: Annotated[float, ">= 0", "< 1", "share left out between two layers"] = 0.0
+    dropout: Annotated[float, ">= 0", "< 1", "dropout between two layers, as a share"] = 0.0
 
     def __post_init__(self) -> None:
         if self.dropout and self.layers == 1:
-            raise ValueError("dropout: with one layer there is nothing between two")
+            raise ValueError("dropout: with one layer there is no place for it")
 
     @staticmethod
     @abstractmethod
@@ -52,7 +52,7 @@ class Recurrent(Model):
         """Torch's class of these layers."""
 
     def build(self, input_shape: tuple[int, ...], outputs: int) -> nn.Module:
-        """Raises ValueError where the input is no sequence."""
+        """Raises ValueError if the input is not a sequence."""
         inputs = SequenceInputs(input_shape, self.tokens, self.embedding, self.name)
         layers = self.layer()(
             inputs.features, self.hidden, self.layers, batch_first=True, dropout=self.dropout

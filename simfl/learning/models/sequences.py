@@ -1,4 +1,4 @@
-"""What models of sequences begin with: tokens looked up, or numbers taken as they are."""
+"""The input layer of sequence models: token embeddings, or unchanged numbers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from torch import Tensor, nn
 
 
 class SequenceInputs(nn.Module):
-    """Tokens (rows, length) to (rows, length, features) by a table; numbers keep their values.
+    """Embeds tokens (rows, length) to (rows, length, features); numbers keep their values.
 
-    `tokens` is how many different ones there are, None where the inputs are numbers: (rows,
-    length), one feature each, or (rows, length, features). `model` is the name to complain with.
-    Raises ValueError where the shape of one example is no sequence of that kind.
+    `tokens` is the number of different tokens, None if the inputs are numbers: (rows, length), one
+    feature each, or (rows, length, features). `model` is the name in errors. Raises ValueError if
+    the shape of an example is not such a sequence.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class SequenceInputs(nn.Module):
         self.features = embedding if tokens else own
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Features of every place: (rows, length, features)."""
+        """The features of every position: (rows, length, features)."""
         if self.table is None:
             return inputs.view(-1, self.length, self.features)
         found: Tensor = self.table(inputs.long())

@@ -17,17 +17,17 @@ from simfl.learning.vision import torchvision
 class TorchvisionModel(Model):
     """An architecture of `torchvision.models`, with random weights; nothing is downloaded.
 
-    They are made for 3 channels: for other images the first convolution is made anew with as many
-    input channels as there are. Auxiliary classifiers are left out.
+    They are made for 3 channels: for other images the first convolution is replaced by one with the
+    images' channels. Auxiliary classifiers are left out.
     """
 
-    architecture: Annotated[str, "its name in torchvision.models, as resnet18"]
+    architecture: Annotated[str, "name in torchvision.models, such as resnet18"]
 
     name: ClassVar[str] = "torchvision"
 
     @classmethod
     def meant_by(cls, name: str) -> str:
-        """How to name an architecture of torchvision's that was taken for a part's name."""
+        """How to write an architecture of torchvision that was used as a part's name."""
         models = torchvision().models
         known = name in models.list_models(module=models)
         return f"{{name: {cls.name}, architecture: {name}}}" if known else ""

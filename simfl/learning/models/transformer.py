@@ -1,4 +1,4 @@
-"""A transformer that is small enough for a phone."""
+"""A small transformer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simfl.learning.models.sequences import SequenceInputs
 
 
 class Encoded(nn.Module):
-    """Encoder layers over a sequence with learned places, and a linear layer."""
+    """Encoder layers over a sequence with learned positions, and a linear layer."""
 
     def __init__(
         self,
@@ -40,37 +40,41 @@ class Encoded(nn.Module):
 
 @dataclass(frozen=True)
 class Transformer(Model):
-    """Encoder layers (self-attention and two linear layers, normalised before each) over a sequence
-    whose places have learned vectors, and a linear layer.
+    """Pre-norm encoder layers over a sequence with learned positions, and a linear layer.
 
-    It classifies sequences, of tokens (whole numbers) or of numbers; where the classes are tokens
-    it says the one that comes next, and the measure `perplexity` says how well. Source: Vaswani et
-    al., "Attention Is All You Need", 2017; the order of normalisation is that of Xiong et al., "On
-    Layer Normalization in the Transformer Architecture", 2020.
+    It classifies sequences of tokens (whole numbers) or of numbers; if the classes are tokens it
+    predicts the next one, and the measure `perplexity` shows how well. Source: Vaswani et al.,
+    "Attention Is All You Need", 2017; the order of normalisation is that of Xiong et al., "On Layer
+    Normalization in the Transformer Architecture", 2020.
     """
 
     name: ClassVar[str] = "transformer"
 
     tokens: Annotated[
-        int | None, ">= 1", "different tokens, from 0 on; null where inputs are numbers"
+        int | None, ">= 1", "number of different tokens, from 0 on; null if inputs are numbers"
     ] = None
-    width: Annotated[int, ">= 1", "features of every place"] = 32
-    heads: Annotated[int, ">= 1", "of every attention, equal parts of the width"] = 4
+    width: Annotated[int, ">= 1", "features per position"] = 32
+    heads: Annotated[int, ">= 1", "attention heads, equal parts of the width"] = 4
     layers: Annotated[int, ">= 1", "encoder layers"] = 2
-    feed_forward: Annotated[int, ">= 1", "units between a layer's two linear ones"] = 64
-    dropout: Annotated[float, ">= 0", "< 1", "share left out, as in torch's layers"] = 0.0
+    feed_forward: Annotated[
+        int, ">= 1", "units between the two linear layers of an encoder layer"
+    ] = 64
+    dropout: Annotated[
+        float, ">= 0", "< 1", "dropout, as a share, in the same places as torch's layers"
+    ] = 0.0
     read: Annotated[
-        Literal["mean", "last"], "what the output is made of: the mean of all places, or the last"
+        Literal["mean", "last"],
+        "input of the last layer: the mean of all positions, or the last position",
     ] = "mean"
 
     def __post_init__(self) -> None:
         if self.width % self.heads:
             raise ValueError(
-                f"heads: found {self.heads}, accepted: what divides the width {self.width}"
+                f"heads: found {self.heads}, accepted: a divisor of the width {self.width}"
             )
 
     def build(self, input_shape: tuple[int, ...], outputs: int) -> nn.Module:
-        """Raises ValueError where the input is no sequence."""
+        """Raises ValueError if the input is not a sequence."""
         inputs = SequenceInputs(input_shape, self.tokens, self.width, self.name)
         settings: dict[str, Any] = {"batch_first": True, "norm_first": True}
         layer = nn.TransformerEncoderLayer(

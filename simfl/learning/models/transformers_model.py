@@ -18,7 +18,7 @@ CONFIGURATION = "config.json"
 
 
 class Logits(nn.Module):
-    """What a model of transformers says, as the one tensor that simfl's trainers take."""
+    """The output of a transformers model as a single tensor, as simfl's trainers need it."""
 
     def __init__(self, model: nn.Module, *, images: bool, last: bool) -> None:
         super().__init__()
@@ -43,30 +43,31 @@ class TransformersModel(Model):
     Nothing is downloaded; needs the package transformers (`pip install 'simfl[huggingface]'`).
     Images go to the configuration's image classifier, tokens (whole numbers) to its sequence
     classifier, or, with `head: next_token`, to its causal language model, whose classes are the
-    vocabulary. It is trained by the loop over jobs.
+    vocabulary. Its jobs are trained one by one, not batched.
     """
 
     name: ClassVar[str] = "transformers"
 
     path: Annotated[
         TracePath,
-        "the folder; a relative path is looked for beside the scenario, then below the data root",
+        "the folder; relative paths are searched beside the scenario, then below the data root",
     ]
     weights: Annotated[
         Literal["random", "local"],
-        "what training begins with; local: the folder's, but for a head that does not fit",
+        "initial weights; local: the folder's, except a head that does not fit",
     ] = "random"
     head: Annotated[
-        Literal["classification", "next_token"], "what the outputs are: classes, or the vocabulary"
+        Literal["classification", "next_token"],
+        "the outputs: classes, or the vocabulary (next token)",
     ] = "classification"
 
     @property
     def tokens(self) -> int | None:
-        """How many different tokens it takes; None where the configuration has no vocabulary."""
+        """The number of different tokens; None if the configuration has no vocabulary."""
         return getattr(self._configuration(), "vocab_size", None)
 
     def content(self) -> str:
-        """A digest of the files that it is made of."""
+        """A digest of the files that it is made from."""
         files = [self.path / CONFIGURATION]
         if self.weights == "local":
             found = sorted(self.path.iterdir())
@@ -74,7 +75,7 @@ class TransformersModel(Model):
         return hashlib.sha256("".join(map(digest_of, files)).encode()).hexdigest()
 
     def build(self, input_shape: tuple[int, ...], outputs: int) -> nn.Module:
-        """Raises ValueError where the configuration has no such head, or other outputs."""
+        """Raises ValueError if the configuration has no such head, or other outputs."""
         images = len(input_shape) == 3
         if not images and len(input_shape) != 1:
             raise ValueError(
@@ -89,7 +90,7 @@ class TransformersModel(Model):
             if images or own != outputs:
                 raise ValueError(
                     f"head: next_token has the {own} tokens of {CONFIGURATION}, the data have"
-                    f" {outputs} classes; accepted: as many, and data of tokens"
+                    f" {outputs} classes; accepted: the same number, and data of tokens"
                 )
             configuration.use_cache = False
         else:
@@ -121,7 +122,8 @@ def _library() -> Any:
     """The package transformers; raises ValueError where it is not installed."""
     if find_spec("transformers") is None:
         raise ValueError(
-            "needs the package transformers, found none: pip install 'simfl[huggingface]'"
+            "needs the package transformers, which is not installed: pip install"
+            " 'simfl[huggingface]'"
         )
     torchvision()  # before transformers imports it, which may not know how
     import transformers

@@ -15,15 +15,16 @@ CHANNELS = (64, "pool", 128, "pool", 256, 256, "pool", 512, 512, "pool", 512, 51
 
 @dataclass(frozen=True)
 class Vgg11(Model):
-    """Eight convolutions and linear layers of 512, 512 and `outputs` units; no batch
-    normalisation, no dropout.
+    """VGG-11 with linear layers of 512, 512 and `outputs` units, without batch norm and dropout.
 
     9,750,922 parameters on 3x32x32, as in CoreFed's experiments. Source: Simonyan, Zisserman,
     "Very Deep Convolutional Networks for Large-Scale Image Recognition", 2015, table 1, column A;
     the narrow head is usual on CIFAR-10.
     """
 
-    width: Annotated[float, "> 0", "<= 1", "share of the channels and hidden units to keep"] = 1.0
+    width: Annotated[
+        float, "> 0", "<= 1", "width as a share of VGG-11's channels and hidden units"
+    ] = 1.0
 
     def build(self, input_shape: tuple[int, ...], outputs: int) -> nn.Module:
         """Images of 32x32 or more."""

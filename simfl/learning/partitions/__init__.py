@@ -1,1 +1,1 @@
-"""Partitions: which training example lies with which client."""
+"""Partitions: which client holds which training examples."""

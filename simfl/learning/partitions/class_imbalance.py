@@ -1,4 +1,4 @@
-"""Equal amounts of data, of ever more classes."""
+"""Equal amounts of data, from one class at the first client to all at the last (CLA)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from simfl.learning.partitions.base import Partition, TotalRows, class_labels
 
 @dataclass(frozen=True)
 class ClassImbalance(Partition):
-    """The first client has one class, the last one all, those between them the first k.
+    """The first client has one class, the last all, those between the first k (CLA).
 
-    Each client has `total` / clients rows, the same number of every class it has and the remainder
-    of its last one, drawn with replacement: clients share rows, and one may have a row twice.
+    Each client has `total` / clients rows, equally many of each of its classes and the remainder of
+    its last one, drawn with replacement: clients share rows, and a client may have a row twice.
 
     Source: CLA of FedSAC (arXiv 2405.18291), after the published code of CGSV (Xu et al., NeurIPS
     2021); 5 clients have 1, 3, 5, 7 and 10 of 10 classes.
@@ -33,14 +33,14 @@ class ClassImbalance(Partition):
         natural: np.ndarray | None,
         rng: np.random.Generator,
     ) -> list[np.ndarray]:
-        """Rows drawn with replacement; raises ValueError where there are fewer than classes."""
+        """Rows drawn with replacement; raises ValueError for fewer rows than classes."""
         labels = class_labels(targets, "class_imbalance")
         by_class = [np.flatnonzero(labels == label) for label in np.unique(labels)]
         size = self.total // len(home_edge)
         if size < len(by_class):
             raise ValueError(
                 f"total: found {self.total}, which gives each of {len(home_edge)} clients {size}"
-                f" rows; accepted: {len(by_class) * len(home_edge)} at least, one of every class"
+                f" rows; accepted: {len(by_class) * len(home_edge)} at least, one row of each class"
                 f" for the client that has all {len(by_class)}"
             )
         parts = []
@@ -56,6 +56,6 @@ class ClassImbalance(Partition):
 
 
 def class_counts(clients: int, classes: int) -> np.ndarray:
-    """How many classes each client has: (clients,), from 1 to all of them, rounded down."""
+    """The number of classes of each client: (clients,), from 1 to all, rounded down."""
     # In whole numbers: in real ones the 48th of 95 clients would have 3.9999... of 7 classes.
     return 1 + np.arange(clients) * (classes - 1) // max(clients - 1, 1)

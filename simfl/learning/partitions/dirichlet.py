@@ -1,4 +1,4 @@
-"""Label proportions drawn from a Dirichlet distribution."""
+"""Label skew from a Dirichlet distribution."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from simfl.learning.partitions.base import (
 )
 
 ATTEMPTS = 1000
-"""Draws before a split with `min_examples` at every client is given up."""
+"""The most draws to find a split with `min_examples` at every client."""
 
 EQUAL_SHARES = 1e12
-"""An alpha whose shares are equal to a millionth; sums of far larger ones would overflow."""
+"""A larger alpha counts as this: its shares are equal to a millionth, and sums could overflow."""
 
 
 @dataclass(frozen=True)
 class Dirichlet(Partition):
-    """Each label's rows go to the clients in proportions p ~ Dirichlet(alpha, ..., alpha).
+    """Assigns each label's rows to the clients in proportions p ~ Dirichlet(alpha, ..., alpha).
 
     A small alpha gives each client few labels and unequal amounts, a large one IID data. The draw
-    is repeated until every client has `min_examples` rows, or, where there are fewer than that
-    for each, an equal share's worth. With `balance`, labels are dealt one after the other and a
-    client that has an equal share of all rows already gets nothing of the next.
+    is repeated until every client has `min_examples` rows, or an equal share if there are fewer
+    rows. With `balance`, labels are assigned one by one, and a client that already has an equal
+    share of all rows gets nothing of the next.
 
     Source: Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural Networks",
     ICML 2019; repeated draws as in Li et al., "Federated Learning on Non-IID Data Silos", 2021.
@@ -37,8 +37,10 @@ class Dirichlet(Partition):
     looks_at_edges: ClassVar[bool] = False
 
     alpha: Annotated[float, "> 0", "concentration: small is more uneven"] = 0.5
-    min_examples: Annotated[int, ">= 1", "fewest examples of a client"] = 10
-    balance: Annotated[bool, "nothing more for a client with an equal share of all rows"] = False
+    min_examples: Annotated[int, ">= 1", "minimum examples per client"] = 10
+    balance: Annotated[bool, "give no more rows to a client with an equal share of all rows"] = (
+        False
+    )
 
     def split(
         self,
@@ -47,7 +49,7 @@ class Dirichlet(Partition):
         natural: np.ndarray | None,
         rng: np.random.Generator,
     ) -> list[np.ndarray]:
-        """All rows; raises ValueError where no draw gave every client enough."""
+        """All rows; raises ValueError if no draw gave every client enough."""
         labels = class_labels(targets, "dirichlet")
         clients = len(home_edge)
         require_enough(len(labels), clients)

@@ -1,4 +1,4 @@
-"""Amounts of data drawn from a Dirichlet distribution, labels at random."""
+"""Quantity skew from a Dirichlet distribution, with random labels."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from simfl.learning.partitions.base import Partition, require_enough, sorted_row
 from simfl.learning.partitions.dirichlet import EQUAL_SHARES
 
 MOST_DRAWN = 20_000_000
-"""Shares that are drawn, of all clients and attempts together, before a split is given up: seconds.
+"""The most shares drawn, over all clients and attempts, to find a split; takes seconds.
 
-A hundred clients with alpha 0.5 take 40,000 attempts until none has less than 10 of 60,000 rows.
+A hundred clients with alpha 0.5 need 40,000 attempts until each has at least 10 of 60,000 rows.
 """
 
 AT_ONCE = 1_000_000
-"""Shares in memory at a time, at most."""
+"""The most shares in memory at a time."""
 
 
 @dataclass(frozen=True)
 class DirichletSizes(Partition):
-    """The clients have shares q ~ Dirichlet(alpha, ..., alpha) of all rows, which rows at random.
+    """The clients have shares q ~ Dirichlet(alpha, ..., alpha) of all rows, at random.
 
-    The draw is repeated until every client has `min_examples` rows, or, where there are fewer than
-    that for each, an equal share's worth. Fits a regression too.
+    The draw is repeated until every client has `min_examples` rows, or an equal share if there are
+    fewer rows. Also for regressions.
 
     Source: quantity skew of NIID-Bench (Li et al., "Federated Learning on Non-IID Data Silos: An
     Experimental Study", ICDE 2022, arXiv 2102.02079).
@@ -34,7 +34,7 @@ class DirichletSizes(Partition):
     looks_at_edges: ClassVar[bool] = False
 
     alpha: Annotated[float, "> 0", "concentration: small is more uneven"] = 0.5
-    min_examples: Annotated[int, ">= 1", "fewest examples of a client"] = 10
+    min_examples: Annotated[int, ">= 1", "minimum examples per client"] = 10
 
     def split(
         self,
@@ -43,7 +43,7 @@ class DirichletSizes(Partition):
         natural: np.ndarray | None,
         rng: np.random.Generator,
     ) -> list[np.ndarray]:
-        """All rows; raises ValueError where no draw gave every client enough."""
+        """All rows; raises ValueError if no draw gave every client enough."""
         clients, rows = len(home_edge), len(targets)
         require_enough(rows, clients)
         counts = self._counts(rows, clients, rng)

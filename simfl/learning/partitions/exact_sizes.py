@@ -1,4 +1,4 @@
-"""Amounts of data as given, labels at random."""
+"""Given amounts of data, with random labels."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from simfl.learning.partitions.base import Partition, sorted_rows
 
 @dataclass(frozen=True)
 class ExactSizes(Partition):
-    """Client i gets `sizes[i]` random rows, no row twice; the rest of the rows is left out.
+    """Client i gets `sizes[i]` random rows, no row twice; the remaining rows are not used.
 
-    Fits a regression too.
+    Also for regressions.
     """
 
     looks_at_edges: ClassVar[bool] = False
@@ -28,7 +28,7 @@ class ExactSizes(Partition):
         natural: np.ndarray | None,
         rng: np.random.Generator,
     ) -> list[np.ndarray]:
-        """Rows of the sizes given; raises ValueError where there are fewer rows, or clients."""
+        """Rows by the given sizes; raises ValueError for too few rows or sizes."""
         if len(self.sizes) != len(home_edge):
             raise ValueError(
                 f"sizes: found {len(self.sizes)} numbers for {len(home_edge)} clients; accepted:"
@@ -37,8 +37,8 @@ class ExactSizes(Partition):
         ends = np.cumsum(self.sizes)
         if ends[-1] > len(targets):
             raise ValueError(
-                f"sizes: found {ends[-1]} rows together, accepted: at most the {len(targets)} that"
-                f" there are"
+                f"sizes: found {ends[-1]} rows together, accepted: at most the {len(targets)}"
+                " available"
             )
         drawn = rng.permutation(len(targets))[: ends[-1]]
         return sorted_rows(np.split(drawn, ends[:-1]), "sizes has a 0")

@@ -1,4 +1,4 @@
-"""Equal shares drawn at random."""
+"""IID: equal shares drawn at random."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from simfl.learning.partitions.base import Partition, require_enough, sorted_row
 
 @dataclass(frozen=True)
 class Iid(Partition):
-    """Every client gets the same number of random rows (or one more); the only rule that also
-    fits a regression without owners."""
+    """Every client gets the same number of random rows (or one more); also for regressions."""
 
     looks_at_edges: ClassVar[bool] = False
 
@@ -24,7 +23,7 @@ class Iid(Partition):
         natural: np.ndarray | None,
         rng: np.random.Generator,
     ) -> list[np.ndarray]:
-        """All rows, dealt evenly."""
+        """All rows, split evenly."""
         clients = len(home_edge)
         require_enough(len(targets), clients)
         parts = np.array_split(rng.permutation(len(targets)), clients)

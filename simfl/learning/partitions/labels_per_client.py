@@ -1,4 +1,4 @@
-"""As many labels at every client as asked for."""
+"""A fixed number of labels at every client."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from simfl.learning.partitions.base import (
 
 @dataclass(frozen=True)
 class LabelsPerClient(Partition):
-    """Client i has label i, counted round and round, and `labels` - 1 others drawn at random.
+    """Client i has label i (modulo the number of labels), and `labels` - 1 random others.
 
-    The rows of a label are dealt out evenly, at random, among the clients that have it; those of a
-    label that nobody has (of fewer clients than labels, say) are left out.
+    The rows of a label are split evenly, at random, among the clients that have it; a label that no
+    client has (with fewer clients than labels, for example) is left out.
 
     Source: #C = k ("quantity-based label imbalance") of NIID-Bench (Li et al., "Federated Learning
-    on Non-IID Data Silos: An Experimental Study", ICDE 2022, arXiv 2102.02079), as its code deals
-    them. Partition `shards` (McMahan et al., 2017) has clients of equal size instead, with at most
-    about so many labels.
+    on Non-IID Data Silos: An Experimental Study", ICDE 2022, arXiv 2102.02079), as in its code. The
+    partition `shards` (McMahan et al., 2017) instead has clients of equal size, with at most about
+    that many labels.
     """
 
     looks_at_edges: ClassVar[bool] = False
 
-    labels: Annotated[int, ">= 1", "labels of each client, #C"] = 2
+    labels: Annotated[int, ">= 1", "labels per client, #C"] = 2
 
     def split(
         self,
@@ -39,8 +39,7 @@ class LabelsPerClient(Partition):
         natural: np.ndarray | None,
         rng: np.random.Generator,
     ) -> list[np.ndarray]:
-        """Rows of held labels; raises ValueError where a client would have none, or too few labels
-        are there."""
+        """Rows of held labels; raises ValueError for a client without rows, or too few labels."""
         given = class_labels(targets, "labels_per_client")
         known, clients = np.unique(given), len(home_edge)
         require_enough(len(given), clients)

@@ -1,4 +1,4 @@
-"""Edge non-IID: every edge server's clients hold labels of their own."""
+"""Edge non-IID: every edge server's clients hold their own labels."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ from simfl.learning.partitions.base import (
 class LabelsPerEdge(Partition):
     """Edge server m owns labels k*m .. k*m + k-1 of a random permutation of the labels.
 
-    With more places than labels the permutation is gone through again, so that edges share
-    labels; labels that no client holds are left out. The clients of an edge take
-    `labels_per_client` of its labels in turn; all rows of a label are divided evenly among the
-    clients that hold it.
+    With more places than labels the permutation is repeated, so that edge servers share labels;
+    labels that no client holds are left out. The clients of an edge server take `labels_per_client`
+    of its labels in turn; the rows of a label are divided evenly among the clients that hold it.
 
     Source: the starting partition of FedCure (arXiv 2511.10227, section 5: 5 edge servers with 2
     of 10 labels each, mean pairwise Jensen-Shannon divergence ln 2).
     """
 
     labels_per_edge: Annotated[
-        int | None, ">= 1", "labels an edge owns (k); null deals all labels out evenly"
+        int | None, ">= 1", "labels per edge server (k); null: all labels, divided evenly"
     ] = None
     labels_per_client: Annotated[
-        int, ">= 1", "labels of its edge that a client holds, at most all of them"
+        int, ">= 1", "labels per client, out of its edge server's, at most all of them"
     ] = 2
 
     def split(
@@ -42,7 +41,7 @@ class LabelsPerEdge(Partition):
         natural: np.ndarray | None,
         rng: np.random.Generator,
     ) -> list[np.ndarray]:
-        """Rows of owned labels only; raises ValueError where a client would get none."""
+        """Rows of owned labels only; raises ValueError if a client would get none."""
         labels = class_labels(targets, "labels_per_edge")
         require_enough(len(labels), len(home_edge))
         holders: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""The owners that the data set itself names."""
+"""The data set's own owners."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from simfl.learning.partitions.base import Partition, sorted_rows
 class Natural(Partition):
     """Each client is one owner of the data set, in ascending order.
 
-    Where there are more owners than clients, a random choice of owners takes part. Labels play
-    no role, so that it fits a regression too.
+    With more owners than clients, a random choice of owners takes part. Labels are ignored, so it
+    is also for regressions.
     """
 
     looks_at_edges: ClassVar[bool] = False
@@ -27,7 +27,7 @@ class Natural(Partition):
         natural: np.ndarray | None,
         rng: np.random.Generator,
     ) -> list[np.ndarray]:
-        """The chosen owners' rows; raises ValueError where there are fewer owners than clients."""
+        """The chosen owners' rows; raises ValueError if there are fewer owners than clients."""
         if natural is None:
             raise ValueError("partition natural needs a data set whose rows have owners")
         clients = len(home_edge)

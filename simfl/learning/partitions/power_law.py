@@ -1,4 +1,4 @@
-"""Amounts of data that follow a power law, labels at random."""
+"""Amounts of data by a power law, with random labels (POW)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 from simfl.learning.partitions.base import Partition, TotalRows, sorted_rows
 
 SMALLEST, LARGEST = 0.01, 0.99
-"""The quantiles of the law between which clients stand at equal distances."""
+"""The first and last quantile of the law; clients are equally spaced between them."""
 
 
 @dataclass(frozen=True)
 class PowerLaw(Partition):
-    """`total` random rows, client i's share following quantile i of the power law x^(exponent-1).
+    """`total` random rows; client i's share is quantile i of the power law x^(exponent-1) (POW).
 
-    The last client gets what rounding up has left. Fits a regression too.
+    The last client gets the rows that rounding up has left. Also for regressions.
 
     Source: POW of FedSAC (arXiv 2405.18291), after the published code of CGSV (Xu et al., NeurIPS
     2021); 10 clients with 20,000 rows have 236, 628, 1020, ... 3373, 3760.
@@ -35,7 +35,7 @@ class PowerLaw(Partition):
         natural: np.ndarray | None,
         rng: np.random.Generator,
     ) -> list[np.ndarray]:
-        """`total` of the rows; raises ValueError where there are fewer."""
+        """`total` of the rows; raises ValueError if there are fewer."""
         if self.total > len(targets):
             raise ValueError(f"total: found {self.total}, accepted: at most {len(targets)} rows")
         drawn = rng.permutation(len(targets))[: self.total]
@@ -43,7 +43,7 @@ class PowerLaw(Partition):
         return sorted_rows(np.split(drawn, ends[:-1]), "total is too small for so many clients")
 
     def sizes(self, clients: int) -> np.ndarray:
-        """How many rows each client gets: (clients,), ascending but for the last."""
+        """The number of rows of each client: (clients,), ascending except for the last."""
         lowest, highest = (q ** (1 / self.exponent) for q in (SMALLEST, LARGEST))
         share = np.linspace(lowest, highest, clients)
         ends = np.minimum(np.cumsum(np.ceil(share / share.sum() * self.total)), self.total)

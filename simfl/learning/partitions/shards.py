@@ -1,4 +1,4 @@
-"""Shards of label-sorted data."""
+"""Shards of label-sorted data (McMahan et al. 2017)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from simfl.learning.partitions.base import Partition, class_labels, sorted_rows
 
 @dataclass(frozen=True)
 class Shards(Partition):
-    """Rows sorted by label are cut into `clients * shards_per_client` equal pieces, dealt at
-    random.
+    """Label-sorted rows in `clients * shards_per_client` equal shards, assigned at random.
 
     Source: McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized
     Data", AISTATS 2017, section 3 (2 shards per client).
@@ -21,7 +20,7 @@ class Shards(Partition):
 
     looks_at_edges: ClassVar[bool] = False
 
-    shards_per_client: Annotated[int, ">= 1", "pieces per client"] = 2
+    shards_per_client: Annotated[int, ">= 1", "shards per client"] = 2
 
     def split(
         self,
@@ -30,7 +29,7 @@ class Shards(Partition):
         natural: np.ndarray | None,
         rng: np.random.Generator,
     ) -> list[np.ndarray]:
-        """All rows; raises ValueError where there are fewer rows than shards."""
+        """All rows; raises ValueError if there are fewer rows than shards."""
         labels = class_labels(targets, "shards")
         clients = len(home_edge)
         count = clients * self.shards_per_client

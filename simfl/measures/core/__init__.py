@@ -1,4 +1,4 @@
-"""Whether a predictor is core-stable: no coalition of agents is better off with another one.
+"""Core stability of a predictor: no coalition of agents is better off with another one.
 
 Ray Chaudhury, Li, Kang, Li, Mehta: Fairness in Federated Learning via Core-Stability, NeurIPS 2022,
 arXiv 2211.02091.

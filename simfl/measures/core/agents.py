@@ -1,4 +1,4 @@
-"""Agents as the core sees them: utilities of a predictor, and how they change with it."""
+"""Agents of the core: their utilities under a predictor, with gradients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Losses(Protocol):
 
     @property
     def num_agents(self) -> int:
-        """How many agents there are."""
+        """The number of agents."""
 
     @property
     def sizes(self) -> list[int]:
@@ -96,12 +96,12 @@ class Agents:
         return self.offsets - losses, -gradients
 
     def positive_utilities(self, theta: FloatArray) -> FloatArray:
-        """Utilities of the predictor in question; raises ValueError unless all are positive."""
+        """The utilities of a predictor; raises ValueError unless all are positive."""
         return require_positive(self.utilities(theta))
 
 
 def require_positive(utilities: FloatArray) -> FloatArray:
-    """`utilities`, where the core is defined; raises ValueError where some is not positive."""
+    """Returns `utilities`; raises ValueError unless all are positive, as the core needs."""
     if not (utilities > 0).all():
         worst = int(np.argmin(utilities))
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What a question about core stability is answered with."""
+"""The answer to a question about core stability."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from simfl.common.arrays import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Whether a predictor is stable, how clearly, and how that was found out.
+    """Whether a predictor is stable, by which margin, and by which method.
 
-    `stable`: whether theta stands up to everything that `method` looks at; None where that decides
-    nothing. `margin`: how far the tightest condition is from being violated, as a share of
-    utilities; negative is violated. `blocked_by`: the agents of a coalition that blocks, empty if
-    none was found. `predictor`: the flat vector theta' of that coalition, or of the tightest
-    condition; `alternative`: its name where it has one. `tolerance`: what counts as equal.
+    `stable`: whether theta passes everything that `method` examines; None if undecided. `margin`:
+    how far the tightest condition is from being violated, as a share of utilities; negative is
+    violated. `blocked_by`: the agents of a coalition that blocks, empty if none was found.
+    `predictor`: the flat vector theta' of that coalition, or of the tightest condition;
+    `alternative`: its name if it has one. `tolerance`: differences up to this count as equal.
     `interval`: 90 % bootstrap interval of the margin over the agents' samples.
     """
 

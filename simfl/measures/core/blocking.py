@@ -1,4 +1,4 @@
-"""Given another predictor: does a coalition block with it, and with which sum of ratios?
+"""Whether a coalition blocks with a given alternative predictor, and its sum of ratios.
 
 Everything here is arithmetic on two vectors of utilities, of theta (`current`) and of theta'
 (`alternative`), whatever the model.
@@ -16,10 +16,10 @@ from simfl.measures.core.agents import require_positive, weights_of
 from simfl.measures.core.answer import Answer
 
 EXACT = 1e-9
-"""By how much one agent must gain where nothing is optimised."""
+"""The least gain of one agent, if nothing is optimised."""
 
 ROUNDING = 1e-12
-"""What a gain may fall short of by the arithmetic alone."""
+"""The tolerance of a gain for rounding errors."""
 
 
 def ratio_sum(
@@ -92,10 +92,10 @@ def least_margin_possible(
     offset: FloatArray | float,
     weights: Sequence[float] | None = None,
 ) -> float:
-    """What the margin of a coalition of a part of the agents cannot fall below, whatever theta'.
+    """A lower bound on the margin of any coalition of some agents, for every theta'.
 
-    Losses are not negative, so that no model gives agent i more than M_i = `offset`. From 0 on no
-    such coalition could block, and a test that finds none says nothing. NaN for one agent.
+    Losses are not negative, so that no model gives agent i more than M_i = `offset`. If it is 0 or
+    more, no such coalition could block, and a test that finds none says nothing. NaN for one agent.
     """
     if current.size < 2:
         return float("nan")
@@ -103,9 +103,9 @@ def least_margin_possible(
 
 
 def pareto(current: FloatArray, alternative: FloatArray, tolerance: float = EXACT) -> Answer:
-    """Whether theta' takes from nobody and gives to somebody (Definition 3).
+    """Whether theta' is a Pareto improvement: no agent loses and some agent gains (Definition 3).
 
-    `margin` is the largest relative loss of an agent, negative where nobody loses.
+    `margin` is the largest relative loss of an agent, negative if none loses.
     """
     ratios = alternative / require_positive(current)
     dominated = bool((ratios >= 1 - ROUNDING).all() and (ratios > 1 + tolerance).any())
@@ -145,8 +145,8 @@ def against(
 ) -> Answer:
     """The tightest of the exact tests of named alternatives.
 
-    All there is for models that are not convex: it says nothing of other predictors. Raises
-    ValueError without alternatives.
+    The only test for non-convex models: it says nothing about other predictors. Raises ValueError
+    without alternatives.
     """
     if not alternatives:
         raise ValueError("alternatives: found none, accepted: at least one")

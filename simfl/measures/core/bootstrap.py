@@ -1,4 +1,4 @@
-"""How sure an answer is, given that agents hold samples and not their distributions."""
+"""Bootstrap intervals of core stability, because agents hold samples, not distributions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ LEVEL = 0.90
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """Draws each agent's examples anew, with replacement and independently (Efron 1979).
+    """Resamples each agent's examples, with replacement and independently (Efron 1979).
 
-    Percentile intervals over `draws`; the predictors that are compared are held.
+    Percentile intervals over `draws`; the compared predictors are fixed.
     """
 
     rng: np.random.Generator

@@ -1,4 +1,4 @@
-"""Convex models and any number of agents: one training problem certifies all coalitions at once."""
+"""The certificate for convex models: one training problem covers all coalitions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNDECIDED = (
     "a predictor has a larger sum of ratios, so it is not the optimum of the Nash welfare, but no"
     " coalition that was tried blocks with it"
 )
-BEYOND = "the predictor with the largest sum of ratios lies at infinity and was not reached"
+BEYOND = "the predictor with the largest sum of ratios is at infinity and was not reached"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Certificate(Answer):
 
     `blocking_margin` is that of the coalition `blocked_by`, with `predictor`, and
     `blocking_interval` its 90 % bootstrap interval; NaN and None where none was found. `reason`
-    says in words why the answer is not that a smaller coalition blocks, or none does.
+    explains an answer other than that a smaller coalition blocks, or that none does.
     """
 
     blocking_margin: float = float("nan")
@@ -50,12 +50,12 @@ def certificate(
 ) -> Certificate:
     """Whether max over theta' of sum_i w_i u_i(theta') / u_i(theta) <= W: one training problem.
 
-    For concave utilities. Where it holds no coalition blocks, however many agents there are. Where
-    it fails, coalitions are looked for by the exact test: with that theta', with what the half,
+    For concave utilities. If it holds, no coalition blocks, for any number of agents. If it fails,
+    coalitions are searched by the exact test: with that theta', with the predictors that the half,
     the quarter, ... of the agents that gain most would train, and with `alternatives` (predictors
-    by name); the tightest one counts. If none smaller than the whole blocks, that one is tried;
-    `stable` is None if it does not either. `margin` is 1 - max / W, at most 0: theta itself gives
-    0. Raises ValueError where a utility of `theta` is not positive.
+    by name); the tightest one counts. If no smaller coalition blocks, the whole is tried; `stable`
+    is None if it does not block either. `margin` is 1 - max / W, at most 0: theta itself gives
+    0. Raises ValueError if a utility of `theta` is not positive.
     """
     current, w = agents.positive_utilities(theta), list(agents.weights)
     optimum = maximise(agents, agents.weights / current, theta)
@@ -109,7 +109,7 @@ def _blocked(
     while size:
         pull = np.zeros(agents.count)
         pull[order[:size]] = (agents.weights / current)[order[:size]]
-        tried[f"that of the {size} who gain most"] = maximise(agents, pull, candidate).theta
+        tried[f"that of the {size} agents that gain most"] = maximise(agents, pull, candidate).theta
         size //= 2
     found = []
     for name, predictor in tried.items():
@@ -129,5 +129,5 @@ def _blocked(
         tolerance=TOLERANCE,
         blocked_by=everybody.coalition,
         predictor=everybody.predictor,
-        alternative="the best for everybody",
+        alternative="the best for all agents",
     )

@@ -1,4 +1,4 @@
-"""What one coalition of agents with concave utilities can gain at most, with its predictor.
+"""The largest gain of one coalition of agents with concave utilities, with its predictor.
 
     F_S = max over theta' in P of min_{i in S} (W_S / W) u_i(theta') / u_i(theta)
 

@@ -1,4 +1,4 @@
-"""The largest weighted sum of concave utilities: the problem under all certificates."""
+"""Maximisation of a weighted sum of concave utilities, used by all certificates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far around a predictor the core's promise reaches where utilities are not concave.
+"""The radius of pseudo-core stability, for utilities that are not concave.
 
     epsilon   ||grad Lc(theta)||_2, Lc = sum_i w_i log u_i (Eq. 2)    `gradient_norm`
     beta      smoothness of every u_i within the ball                 `smoothness`

@@ -1,4 +1,4 @@
-"""Convex models and few agents: every coalition, with what it would train, as evidence."""
+"""The exhaustive search for convex models and few agents: every coalition is solved."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simfl.measures.core.bootstrap import Bootstrap, coalition_margin
 from simfl.measures.core.coalition import TOLERANCE, Gain, Pool, largest_gain
 
 MOST_AGENTS = 10
-"""Up to which all 2^n - 1 coalitions are searched."""
+"""The most agents for which all 2^n - 1 coalitions are searched."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def proportional(agents: Agents, theta: FloatArray, bootstrap: Bootstrap | None 
 
 
 def pareto_optimal(agents: Agents, theta: FloatArray, bootstrap: Bootstrap | None = None) -> Answer:
-    """Whether no predictor is better for everybody (Definition 3; S = all); `margin` is <= 0."""
+    """Whether no predictor is better for all agents (Definition 3); `margin` is <= 0."""
     gains = [largest_gain(agents, theta, range(agents.count))]
     return _tightest(agents, theta, gains, "Pareto optimality over all predictors", bootstrap)
 

@@ -1,1 +1,1 @@
-"""Populations: what the clients, edge servers and links of a scenario are."""
+"""Populations: the clients, edge servers and links of a scenario."""

@@ -26,10 +26,10 @@ from simfl.system.world import World
 
 @dataclass(frozen=True, kw_only=True)
 class Population(ABC):
-    """How many clients and edges there are, and which machines serve them.
+    """The number of clients and edge servers, and the machines of the servers.
 
-    `profiles` are folders with device and link files of one's own, relative to the scenario; they
-    win over the shipped catalogue.
+    `profiles` are folders with your own device and link files, relative to the scenario; they take
+    precedence over the shipped catalogue.
     """
 
     tier_keys: ClassVar[tuple[str, ...]] = (
@@ -37,26 +37,28 @@ class Population(ABC):
         "faults.edge_servers",
         "faults.cloud_link",
     )
-    """Keys about edge servers, which a flat protocol has not."""
+    """Keys of edge servers, which a flat protocol does not have."""
 
     backhaul_keys: ClassVar[tuple[str, ...]] = ()
-    """Keys about the link to the cloud, which a flat protocol may have: see `server_behind`."""
+    """Keys of the link to the cloud, which a flat protocol may use: see `server_behind`."""
 
     clients: Annotated[int, ">= 1", "number of clients"]
     start_time: Annotated[
-        str, TIME_OF_DAY, "time of day at simulated time 0, for all that goes by the hour"
+        str, TIME_OF_DAY, "time of day at simulated time 0, for everything that depends on the hour"
     ] = "00:00"
     edges: Annotated[
         int, ">= 1", "edge servers; in a flat run its access points, where clients share a medium"
     ] = 1
-    edge_server: Annotated[str, "server profile of the edges"] = "edge_xeon_d"
+    edge_server: Annotated[str, "server profile of the edge servers"] = "edge_xeon_d"
     cloud_server: Annotated[str, "server profile of the cloud"] = "edge_epyc_node"
     server_behind: Annotated[
         Literal["access_point", "backhaul"],
-        "what clients cross to a flat protocol's server: their own link, or the backhaul too",
+        "path from clients to a flat protocol's server: their own link only, or the backhaul too",
     ] = "access_point"
-    side_m: Annotated[float, "> 0", "side of the square in which all stand, metres"] = 1000.0
-    profiles: Annotated[tuple[Path, ...], "folders with own device and link files"] = ()
+    side_m: Annotated[
+        float, "> 0", "side of the square that contains all clients and edge servers, metres"
+    ] = 1000.0
+    profiles: Annotated[tuple[Path, ...], "folders with your own device and link files"] = ()
     bits_per_value: Annotated[
         float, "> 0", "stored size of one input value (a pixel), for work counted per bit"
     ] = 8.0
@@ -64,31 +66,40 @@ class Population(ABC):
         str | None, "region profile of clients and servers; null: CO2 and money are not counted"
     ] = None
     message_loss: Annotated[
-        MessageLoss | None, "lost messages are sent again; null: every message arrives"
+        MessageLoss | None, "losses of messages, which are sent again; null: every message arrives"
     ] = None
 
     server_idle_share: Annotated[
-        float, ">= 0", "<= 1", "of servers' idle power: what this training is charged with; 0: none"
+        float,
+        ">= 0",
+        "<= 1",
+        "share of servers' idle power that is charged to this training; 0: none",
     ] = 1.0
     client_idle: Annotated[
         ClientIdle,
-        "when a waiting client's idle power counts: always, while it is there, in rounds only",
+        "when a waiting client's idle power counts: always, while it is available, or in rounds"
+        " only",
     ] = "always"
     leaving: Annotated[
-        Leaving, "a client that goes away in mid-round: goes on, goes on when it is back, or stops"
+        Leaving,
+        "what a client does that leaves during a round: finish it, pause until it returns, or"
+        " abort",
     ] = "ignore"
-    faults: Annotated[Faults, "what crashes and is repaired"] = field(default_factory=Faults)
+    faults: Annotated[Faults, "crashes and repairs of clients, edge servers and links"] = field(
+        default_factory=Faults
+    )
     memory: Annotated[
         Literal["drop"] | None,
-        "clients whose memory training fills: null, the run is refused; drop, their rounds fail",
+        "clients with too little memory for training; null: the run is refused; drop: their"
+        " rounds fail",
     ] = None
     hardware_draw: Annotated[
         int | None,
         ">= 0",
-        "draw of the uncertain figures of profiles that the machines have; null: as profiles say",
+        "number of the draw of the profiles' uncertain figures; null: the profiles' own figures",
     ] = None
     batteries: Annotated[
-        Charging | None, "devices with a battery run on it; null: everybody has mains power"
+        Charging | None, "devices with a battery run on it; null: all devices have mains power"
     ] = None
 
     def __post_init__(self) -> None:
@@ -99,8 +110,8 @@ class Population(ABC):
 
         if self.client_idle == "present" and self.batteries is not None:
             raise ValueError(
-                "client_idle: found present, accepted with batteries: always (a device that is"
-                " empty draws nothing), rounds"
+                "client_idle: found present, accepted with batteries: always (an empty device"
+                " draws nothing), rounds"
             )
 
     @property
@@ -110,10 +121,10 @@ class Population(ABC):
 
     @abstractmethod
     def build(self, streams: Streams, catalogue: Catalogue) -> World:
-        """The world: arrays over clients, drawn from `streams`, machines from `catalogue`."""
+        """Builds the world: arrays over clients from `streams`, machines from `catalogue`."""
 
     def electricity(self, streams: Streams, catalogue: Catalogue) -> Electricity | None:
-        """Whose electricity the clients use, and last the servers; None: nobody counts it."""
+        """The regions of the clients' electricity, and last of the servers'; None: not counted."""
         if self.region is None:
             return None
         with named("region"):
@@ -126,7 +137,7 @@ class Population(ABC):
             return catalogue.with_folders(self.profiles)
 
     def servers(self, catalogue: Catalogue) -> tuple[Server, Server]:
-        """The edges' server and the cloud's; CatalogueError names the key at fault first."""
+        """The servers of the edge and the cloud; CatalogueError begins with the key at fault."""
         with named("edge_server"):
             edge_server = catalogue.server(self.edge_server)
         with named("cloud_server"):
@@ -135,7 +146,7 @@ class Population(ABC):
 
 @contextmanager
 def named(key: str) -> Iterator[None]:
-    """Put the population's key before what is wrong with the profile that it names."""
+    """Puts the population's key before the error of the profile that it names."""
     try:
         yield
     except ValueError as error:

@@ -27,27 +27,31 @@ class Group:
     device: Annotated[str, "device profile"]
     link: Annotated[str, "link profile"]
     share: Annotated[
-        float | None, "> 0", "<= 1", "share of the clients; null: all, of an only group"
+        float | None, "> 0", "<= 1", "share of the clients; null: all, for a single group"
     ] = None
     count: Annotated[int | None, ">= 1", "number of clients, instead of a share"] = None
     band_share: Annotated[
-        float, "> 0", "<= 1", "each client's part of a band shared by ofdma_weighted"
+        float, "> 0", "<= 1", "each client's weight in a band shared by ofdma_weighted"
     ] = 1.0
     medium: Annotated[
-        str | None, "at an access point, groups of the same name are rivals; null: the link's name"
+        str | None,
+        "groups with the same name share one medium at an access point; null: the link's name",
     ] = None
-    region: Annotated[str | None, "region profile; null: that of the population"] = None
+    region: Annotated[str | None, "region profile; null: the population's"] = None
     mode: Annotated[str | None, "power mode of an accelerator; null: at its highest clock"] = None
     compute_noise: Annotated[
-        float | None, ">= 0", "<= 10", "its own, of compute times; null: that of the population"
+        float | None,
+        ">= 0",
+        "<= 10",
+        "noise of compute times (as population.compute_noise); null: the population's",
     ] = None
     availability: Annotated[
         str | Mapping[str, Any] | None,
-        "a part: when they are there; null: as population.availability says",
+        "a part: the group's availability; null: population.availability",
     ] = None
     allocation: Annotated[
         str | Mapping[str, Any] | None,
-        "a part: how fast they compute; null: as decisions.allocation says",
+        "a part: the group's CPU frequencies; null: decisions.allocation",
     ] = None
 
     def __post_init__(self) -> None:
@@ -60,22 +64,22 @@ class Group:
 
     @property
     def machine(self) -> tuple[str, str | None]:
-        """What its clients are: groups that differ in their links alone share a device."""
+        """The device of its clients: groups that differ only in their links share a device."""
         return self.device, self.mode
 
     @property
     def air(self) -> str:
-        """The medium that its clients share with those of other groups."""
+        """The medium that its clients share with other groups' clients."""
         return self.medium or self.link
 
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogueMix(Population):
-    """Groups of catalogue devices with differences between devices and from round to round.
+    """Groups of catalogue devices, with random differences between devices and between rounds.
 
-    With shares, every stretch of clients has nearly the shares asked for, and one more client
-    shifts nobody (`evenly_spread`). With counts, clients come
-    in the order of the groups. Spreads are sigmas of lognormal factors with mean 1.
+    With shares, any run of consecutive clients has nearly these shares, and an additional client
+    changes no other client's group (`evenly_spread`). With counts, clients are in the order of the
+    groups. Spreads are sigmas of lognormal factors with mean 1.
     """
 
     name: ClassVar[str] = "catalogue"
@@ -83,32 +87,39 @@ class CatalogueMix(Population):
 
     groups: Annotated[tuple[Group, ...], "devices with their links and shares"]
     backhaul: Annotated[str, "link profile between edges and cloud"] = "wan_edge_cloud"
-    speed_spread: Annotated[float, ">= 0", "<= 10", "between clients, of compute times"] = 0.0
-    rate_spread: Annotated[float, ">= 0", "<= 10", "between clients, of link rates"] = 0.0
+    speed_spread: Annotated[float, ">= 0", "<= 10", "sigma between clients, of compute times"] = 0.0
+    rate_spread: Annotated[float, ">= 0", "<= 10", "sigma between clients, of link rates"] = 0.0
     rate_trace: RateTrace = None
     rate_trace_format: RateTraceFormat = None
-    compute_noise: Annotated[float, ">= 0", "<= 10", "from round to round, of compute times"] = 0.0
-    transfer_noise: Annotated[float, ">= 0", "<= 10", "from round to round, of transfer times"] = (
+    compute_noise: Annotated[float, ">= 0", "<= 10", "sigma between rounds, of compute times"] = 0.0
+    transfer_noise: Annotated[float, ">= 0", "<= 10", "sigma between rounds, of transfer times"] = (
         0.0
     )
     straggler_mean: Annotated[
         float,
         ">= 0",
         "<= 1e6",
-        "mean of an exponential part of compute times, in multiples of the plain one",
+        "mean of an exponential part in the factor on compute times (stragglers)",
     ] = 0.0
-    straggler_shift: Annotated[float, ">= 0", "<= 1e6", "what the exponential part is added to"] = (
-        1.0
-    )
+    straggler_shift: Annotated[
+        float,
+        ">= 0",
+        "<= 1e6",
+        "constant part of the same factor",
+    ] = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.straggler_shift + self.straggler_mean == 0:
-            raise ValueError("straggler_shift: with straggler_mean 0, nothing would take any time")
+            raise ValueError(
+                "straggler_shift: with straggler_mean 0, computations would take no time"
+            )
         if not self.groups:
             raise ValueError("groups: found [], accepted: one or more groups of device and link")
         if self.rate_trace is not None and self.rate_spread:
-            raise ValueError("rate_spread: excludes rate_trace, which says how rates differ")
+            raise ValueError(
+                "rate_spread: excludes rate_trace, which already sets how rates differ"
+            )
         if self.rate_trace_format is not None and self.rate_trace is None:
             raise ValueError("rate_trace_format: needs a rate_trace")
         shares = self._shares()
@@ -125,7 +136,7 @@ class CatalogueMix(Population):
             raise ValueError("groups: give every group a share, or every group a count")
 
     def build(self, streams: Streams, catalogue: Catalogue) -> World:
-        """The world; CatalogueError names a profile that is unknown or wrong."""
+        """Builds the world; CatalogueError names an unknown or wrong profile."""
         catalogue = self.own_catalogue(catalogue)
         machines: dict[tuple[str, str | None], Device] = {}
         access: dict[str, Link] = {}
@@ -197,7 +208,7 @@ class CatalogueMix(Population):
         if None in [*names, self.region]:
             if all(group.region is None for group in self.groups):
                 return None
-            raise ValueError("region: missing, accepted: a region, as some groups have one")
+            raise ValueError("region: missing, accepted: a region, because some groups have one")
         catalogue, regions = self.own_catalogue(catalogue), {}
         for place, name in enumerate(names):
             with named(f"groups.{place}.region" if self.groups[place].region else "region"):

@@ -1,8 +1,8 @@
-"""A ready population of real devices: the counterpart of `paper`, which is made of ranges.
+"""A ready-made population of real devices (`paper` uses ranges instead).
 
 Work is counted in floating-point operations against measured or estimated rates (GFLOP/s times
 efficiency), so that a larger model takes longer; in `paper` a training step takes the same cycles
-whatever the model. docs/hardware.md says why the two differ a thousandfold.
+for any model. docs/hardware.md says why the two differ a thousandfold.
 
 The spreads are those of phones in the field: between devices of one model a sigma of 0.39 to 0.78,
 from run to run on one device a coefficient of variation of 0.02 in the median and 0.18 in the 90th
@@ -23,15 +23,17 @@ FIRST_LOOK = (
     Group("rpi_4b", "wifi5_ac", share=0.2),
     Group("jetson_nano", "ethernet_1g", share=0.1),
 )
-"""Phones of three prices, boards and a few accelerators; a mix for a first look, not a census."""
+"""Phones in three price classes, boards and a few accelerators; an example, not a market survey."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceMix(CatalogueMix):
-    """The catalogue's mix with groups to start from, and the spreads of phones in the field."""
+    """A mix of catalogue devices with default groups, and the spreads of phones in the field."""
 
     name: ClassVar[str] = "device"
 
     groups: Annotated[tuple[Group, ...], "devices with their links and shares"] = FIRST_LOOK
-    speed_spread: Annotated[float, ">= 0", "<= 10", "between clients, of compute times"] = 0.5
-    compute_noise: Annotated[float, ">= 0", "<= 10", "from round to round, of compute times"] = 0.05
+    speed_spread: Annotated[float, ">= 0", "<= 10", "sigma between clients, of compute times"] = 0.5
+    compute_noise: Annotated[float, ">= 0", "<= 10", "sigma between rounds, of compute times"] = (
+        0.05
+    )

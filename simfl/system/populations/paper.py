@@ -1,4 +1,4 @@
-"""The population of the literature: one idealised device, parameters drawn uniformly.
+"""The usual population of papers: one idealised device, with uniformly drawn parameters.
 
 Defaults follow FedCure's evaluation (cycles per example, clock and rate ranges, 5 % lognormal
 noise) with kappa = 1e-28 of Tran et al., INFOCOM 2019 (their alpha / 2). The papers name neither
@@ -30,25 +30,25 @@ class Paper(Population):
     backhaul_keys: ClassVar[tuple[str, ...]] = ("backhaul_bps", "backhaul_j_per_byte")
 
     cycles_per_example: Annotated[
-        tuple[float, float], "cycles of one example's training step, low and high"
+        tuple[float, float], "cycles to train on one example, low and high"
     ] = (1.0e7, 3.0e7)
     cycles_per_bit: Annotated[
-        tuple[float, float] | None, "per bit of the example, instead of cycles_per_example"
+        tuple[float, float] | None, "cycles per bit of the example, instead of cycles_per_example"
     ] = None
     frequency_max_hz: Annotated[tuple[float, float], "highest clock, low and high"] = (1.0e9, 3.0e9)
     frequency_min_hz: Annotated[float, "> 0", "lowest clock of every client"] = 1.0e8
     kappa: Annotated[float, ">= 0", "joules are kappa * cycles * frequency^2"] = 1.0e-28
-    power_static_w: Annotated[float, ">= 0", "beyond idle power, while computing"] = 0.0
+    power_static_w: Annotated[float, ">= 0", "static power above idle power, while computing"] = 0.0
     power_idle_w: Annotated[float, ">= 0", "always paid"] = 0.0
     memory_bytes: Annotated[
-        float | None, "> 0", "of each client's device; null: enough for any model"
+        float | None, "> 0", "memory of each client's device; null: enough for any model"
     ] = None
     access_bps: Annotated[tuple[float, float], "client-edge rate, low and high"] = (5.0e6, 20.0e6)
-    power_transmit_w: Annotated[float, ">= 0", "the client's, while it sends"] = 0.5
-    power_receive_w: Annotated[float, ">= 0", "the client's, while it receives"] = 0.5
+    power_transmit_w: Annotated[float, ">= 0", "the client's power while it sends"] = 0.5
+    power_receive_w: Annotated[float, ">= 0", "the client's power while it receives"] = 0.5
     backhaul_bps: Annotated[float, "> 0", "edge-cloud rate"] = 1.0e8
-    backhaul_j_per_byte: Annotated[float, ">= 0", "spent by the wide-area network"] = 2.0e-7
-    latency_s: Annotated[float, ">= 0", "of every message, on both hops"] = 0.0
+    backhaul_j_per_byte: Annotated[float, ">= 0", "energy of the wide-area network"] = 2.0e-7
+    latency_s: Annotated[float, ">= 0", "latency of every message, on both hops"] = 0.0
     noise: Annotated[
         float,
         ">= 0",
@@ -67,16 +67,16 @@ class Paper(Population):
 
     @property
     def idle_keys(self) -> dict[str, str]:
-        """Own keys that nothing reads beside the others, each with the reason."""
+        """Own keys that nothing reads, given the other keys, each with the reason."""
         idle = {}
         if self.memory_bytes is None:
-            idle["memory_bytes"] = "no memory fills up"
+            idle["memory_bytes"] = "no device runs out of memory"
         if self.cycles_per_bit is not None:
-            idle["cycles_per_example"] = "cycles_per_bit stands instead"
+            idle["cycles_per_example"] = "cycles_per_bit is used instead"
         return idle
 
     def build(self, streams: Streams, catalogue: Catalogue) -> World:
-        """The world: the shared device and link hold the ranges' means, columns the draws."""
+        """Builds the world: the shared device and link hold means, columns the draws."""
         edge_server, cloud_server = self.servers(self.own_catalogue(catalogue))
         per_bit = self.cycles_per_bit is not None
         work = self.cycles_per_bit or self.cycles_per_example

@@ -1,4 +1,4 @@
-"""Clients' rates from a trace: each draws a row of it, its uplink and its downlink."""
+"""Clients' rates from a trace: each client draws a row with its uplink and downlink rate."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from simfl.system.traces.convert import RateFormat, capacities_in
 
 RateTrace = Annotated[
     TracePath | None,
-    "table of uplink_bps and downlink_bps, of which each client draws a row; null: the links' own",
+    "table of uplink_bps and downlink_bps, from which each client draws a row; null: the links'"
+    " own rates",
 ]
 RateTraceFormat = Annotated[
-    RateFormat | None, "of another project's rate_trace; null: made by simfl convert-trace"
+    RateFormat | None,
+    "format of a rate_trace of another project; null: made by simfl convert-trace",
 ]
 
 
@@ -34,12 +36,12 @@ def traced_rates(
     streams: Streams,
     clients: int,
 ) -> tuple[list[Link], FloatArray, FloatArray]:
-    """`links` at a trace's mean rates, and what multiplies both rates of each client, and its
-    downlink once more (`World.rate_factor` and `downlink_factor`).
+    """`links` at a trace's mean rates, and the factors of each client.
 
-    `named_at` has the link's name by the key that names it. Raises CatalogueError, which says the
-    key at fault, for a table without rates and for a link whose rate is not a fixed one, as that of
-    a connection that lost packets slow down.
+    The first factor multiplies both rates of a client, the second its downlink once more
+    (`World.rate_factor` and `downlink_factor`). `named_at` has the link's name by the key that
+    names it. Raises CatalogueError, with the key at fault, for a table without rates and for a link
+    whose rate is not fixed, such as a connection that lost packets slow down.
     """
     with named("rate_trace"):
         table = capacities_in(file, trace_format)
@@ -58,10 +60,10 @@ def traced_rates(
 
 
 def known_rows(file: Path, rows: FloatArray) -> FloatArray:
-    """The rows of a trace that have all figures; raises CatalogueError if none has."""
+    """The complete rows of a trace; raises CatalogueError if there is none."""
     known = ~np.isnan(rows).reshape(len(rows), -1).any(axis=1)
     if not known.any():
-        raise CatalogueError(f"{file}: has no such figures")
+        raise CatalogueError(f"{file}: has no row with all figures")
     return rows[known]
 
 

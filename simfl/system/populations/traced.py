@@ -1,8 +1,8 @@
-"""A population whose clients compute and send as fast as those of a trace.
+"""A population with compute and network speeds from a trace.
 
-The trace says how long an example takes and what the rates are; a device and a link profile say
-what that costs, for a trace does not. Files are made by `simfl convert-trace` (FedScale's
-capacities, FLHetBench's latencies, MobiPerf's and FLASH's speeds).
+The trace has the time per example and the rates; a device and a link profile supply the energy,
+which a trace lacks. Files are made by `simfl convert-trace` (FedScale's capacities, FLHetBench's
+latencies, MobiPerf's and FLASH's speeds).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from simfl.system.world import World
 
 @dataclass(frozen=True, kw_only=True)
 class Traced(Population):
-    """Each client draws a row of the compute trace and, for itself, one of the rate trace.
+    """Each client draws a row of the compute trace and, independently, one of the rate trace.
 
-    A trace's seconds per example hold at the device's highest clock and whatever the model, as
-    FedScale's do.
+    A trace's seconds per example hold at the device's highest frequency and for any model, as in
+    FedScale.
     """
 
     backhaul_keys: ClassVar[tuple[str, ...]] = ("backhaul",)
@@ -42,20 +42,20 @@ class Traced(Population):
     compute_trace: Annotated[TracePath, "Parquet file with seconds_per_example"]
     rate_trace: RateTrace = None
     rate_trace_format: RateTraceFormat = None
-    device: Annotated[str, "device profile with a CPU, for power, clocks and memory"] = (
+    device: Annotated[str, "device profile with a CPU, for power, frequencies and memory"] = (
         "phone_mid_sd660"
     )
-    link: Annotated[str, "link profile: latency and power, and rates without a rate_trace"] = (
-        "wifi5_ac"
-    )
+    link: Annotated[
+        str, "link profile, for latency and power, and for rates without a rate_trace"
+    ] = "wifi5_ac"
     backhaul: Annotated[str, "link profile between edges and cloud"] = "wan_edge_cloud"
-    compute_noise: Annotated[float, ">= 0", "<= 10", "from round to round, of compute times"] = 0.0
-    transfer_noise: Annotated[float, ">= 0", "<= 10", "from round to round, of transfer times"] = (
+    compute_noise: Annotated[float, ">= 0", "<= 10", "sigma between rounds, of compute times"] = 0.0
+    transfer_noise: Annotated[float, ">= 0", "<= 10", "sigma between rounds, of transfer times"] = (
         0.0
     )
 
     def build(self, streams: Streams, catalogue: Catalogue) -> World:
-        """The world: one device and link at the traces' means, columns the clients' own factors."""
+        """Builds the world: one device and link at traces' means, clients' factors as columns."""
         catalogue = self.own_catalogue(catalogue)
         with named("device"):
             device = catalogue.device(self.device)

@@ -61,7 +61,7 @@ def test_a_trace_without_the_figures(tmp_path: Path) -> None:
     Capacities(UNKNOWN, np.ones(4), np.ones(4)).write(tmp_path / "rates.parquet")
     population = Traced(clients=2, compute_trace=tmp_path / "rates.parquet")
 
-    with pytest.raises(CatalogueError, match=r"^compute_trace: .*has no such figures"):
+    with pytest.raises(CatalogueError, match=r"^compute_trace: .*has no row with all figures"):
         population.build(Streams(1), Catalogue())
     absent = Traced(clients=2, compute_trace=tmp_path / "absent.parquet")
     with pytest.raises(CatalogueError, match=r"^compute_trace: .*no such file"):
