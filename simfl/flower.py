@@ -1,4 +1,4 @@
-"""For Flower apps: the simulated clock, and a scenario around an app's folder."""
+"""Functions for Flower apps: the simulated clock, and a scenario for an app's folder."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def scenario(
 ) -> Scenario:
     """The scenario of a Flower app on simulated machines.
 
-    `population` is the section of that name, or a YAML file with it; `base` a YAML file with
-    whatever a scenario may say (name, seed, population, decisions, stop, ...), without what the app
-    brings: data, model and algorithm. Raises ScenarioError.
+    `population` is the section of that name, or a YAML file with it; `base` a YAML file with any
+    other keys of a scenario (name, seed, population, decisions, stop, ...), except those that the
+    app supplies: data, model and algorithm. Raises ScenarioError.
     """
     folder = Path(app)
     source = Source("simfl flower", Path.cwd(), {}) if base is None else read_source(base)

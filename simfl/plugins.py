@@ -1,4 +1,4 @@
-"""What parts of your own are made of: base classes, what their methods are given, what they return.
+"""The API for your own parts: base classes, and the types that their methods get and return.
 
     from simfl.plugins import Algorithm, Update, weighted_sum
 

@@ -155,7 +155,7 @@ def test_a_precision_rounds_products_and_belongs_to_the_keys() -> None:
     ("changes", "device", "message"),
     [
         ({"dtype": "float64", "precision": "tf32"}, Posing(1e6), "with dtype float64; accepted"),
-        ({"precision": "tf32"}, "cpu", "found 'tf32', which the device cpu does not compute in"),
+        ({"precision": "tf32"}, "cpu", "found 'tf32', which the device cpu does not support"),
         ({"precision": "bfloat16"}, "cpu", "accepted there: float32"),
     ],
 )

@@ -228,7 +228,7 @@ BAD: list[Bad] = [
     Bad("share and count", {"population.groups": TWO_WAYS}, "population.groups", "every group"),
     Bad("no groups", {"population.groups": []}, "population.groups", "one or more groups"),
     Bad("two sizes", {"decisions.selection": RANDOM_HALF}, "decisions.selection.count", "one of"),
-    Bad("no end", {"stop": {}}, "stop", "give at least one of versions, time_s"),
+    Bad("no end", {"stop": {}}, "stop", "set at least one of versions, time_s"),
     Bad(
         "accuracy of nothing",
         {"algorithm.name": "none", "stop": {"accuracy": 0.5}},
@@ -253,7 +253,7 @@ BAD: list[Bad] = [
         "labels of a regression",
         {"data": {"name": "synthetic", "task": "regression", "partition": "labels_per_edge"}},
         "data.partition",
-        "a regression has not",
+        "a regression does not have",
     ),
     Bad(
         "too many shards",
@@ -322,19 +322,19 @@ BAD: list[Bad] = [
         "count above the population",
         {"decisions.selection.count": 5, "protocol": "synchronous"},
         "decisions.selection.count",
-        "found 5, accepted: at most 4, as many as there are clients",
+        "found 5, accepted: at most 4, the number of clients",
     ),
     Bad(
         "waiting for more than the population",
         {"protocol": {"name": "synchronous", "wait_for": {"clients": 5}}},
         "protocol.wait_for.clients",
-        "found 5, accepted: at most 4, as many as there are clients",
+        "found 5, accepted: at most 4, the number of clients",
     ),
     Bad(
         "waiting for more than edge servers' clients",
         {"protocol": {"name": "hierarchical", "wait_for": {"clients": 3}}},
         "protocol.wait_for.clients",
-        "found 3, accepted: at most 2, as many clients as any edge server has",
+        "found 3, accepted: at most 2, the most clients of an edge server",
     ),
     Bad(
         "waiting without rounds",
@@ -346,7 +346,7 @@ BAD: list[Bad] = [
         "count above edge servers' clients",
         {"decisions.selection.count": 3},
         "decisions.selection.count",
-        "found 3, accepted: at most 2, as many clients as any edge server has",
+        "found 3, accepted: at most 2, the most clients of an edge server",
     ),
     # models
     Bad(
@@ -363,7 +363,7 @@ BAD: list[Bad] = [
                 "algorithm": {"name": name, **keys},
             },
             "data",
-            f"{name} goes by shares of right answers, which a regression has not",
+            f"{name} uses shares of correct answers, which a regression does not have",
         )
         for name, keys in (("cffl", {"reward_by": "reputation"}), ("fedave", {}), ("cgsv", {}))
     ),

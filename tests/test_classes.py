@@ -137,7 +137,7 @@ def test_a_class_that_cannot_be_written_is_told(cells: Any, text: str, why: str)
     """With what to do instead."""
     module = cells(HEAD, text)
 
-    with pytest.raises(UnwritableClass, match=rf"Bad.*{why}.*write it into a file of its own"):
+    with pytest.raises(UnwritableClass, match=rf"Bad.*{why}.*write it into its own file"):
         scheduled(module.Bad)
 
 

@@ -195,7 +195,7 @@ def test_what_an_algorithm_leaves_no_place_for_is_said() -> None:
     assert root(cffl) == root(cffl.with_overrides(["population.uplink_codec=float32"]))
     with pytest.raises(ScenarioError, match="nothing reads it: clients send the largest values"):
         assemble(cffl.with_overrides(["population.uplink_codec.values=true"]))
-    with pytest.raises(ScenarioError, match="nothing reads it: clients alone keep residuals"):
+    with pytest.raises(ScenarioError, match="nothing reads it: only clients keep residuals"):
         assemble(
             through("int8", "int8").with_overrides(
                 ["population.downlink_codec.error_feedback=true"]
@@ -203,7 +203,7 @@ def test_what_an_algorithm_leaves_no_place_for_is_said() -> None:
         )
     with pytest.raises(ScenarioError, match="nothing reads it: values is false"):
         assemble(through(SIZES).with_overrides(["population.uplink_codec.rounding=nearest"]))
-    with pytest.raises(ScenarioError, match="one bit tells a sign only"):
+    with pytest.raises(ScenarioError, match="one bit is only a sign"):
         assemble(through({**SPARSE, "value_bits": 1}))
 
 

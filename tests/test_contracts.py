@@ -63,7 +63,7 @@ def refusal(algorithm: str, protocol: str) -> str | None:
     asked = registry.resolve("protocols", protocol, small().base_dir)()
     reasons = [reason for trait, reason in part.refusals.items() if getattr(asked, trait)]
     if not reasons and (asked.most_updates or part.min_updates) < part.min_updates:
-        return f"it aggregates at least {part.min_updates} updates"
+        return f"it needs at least {part.min_updates} updates"
     return next(iter(reasons), None)
 
 

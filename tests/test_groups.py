@@ -154,7 +154,7 @@ def test_clients_that_left_before_the_run_began_are_warned_of() -> None:
 @pytest.mark.parametrize(
     ("changes", "key", "reason"),
     [
-        ({}, "population.start_time", "goes by the time of day"),
+        ({}, "population.start_time", "depends on the time of day"),
         (
             {"population.groups.0.allocation": "max", "population.groups.1.allocation": SLOW}
             | {"decisions.allocation": "min_energy"},
@@ -164,7 +164,7 @@ def test_clients_that_left_before_the_run_began_are_warned_of() -> None:
         (
             {"population.groups.0.availability": "always", "population.leaving": "abort"},
             "population.leaving",
-            "no client ever goes away",
+            "no client ever leaves",
         ),
     ],
 )

@@ -296,7 +296,7 @@ def test_what_cannot_be_asked_of_a_cluster_is_refused(
     for options, said in (
         ([], "pip install 'simfl[ray]'"),
         (["--give-up-s", "0"], "--give-up-s: found 0, accepted: more than 0 seconds"),
-        (["--cpus-per-worker", "0"], "--cpus-per-worker: found 0, and no GPUs"),
+        (["--cpus-per-worker", "0"], "--cpus-per-worker: found 0, without GPUs"),
         (["--gpus-per-worker", "1.5"], "--gpus-per-worker: found 1.5, accepted: a share of one"),
         (["--device", "cuda"], "--device: found 'cuda', which needs --gpus-per-worker"),
         (["--trainer", "sequential"], "--trainer: found 'sequential', but workers"),

@@ -93,9 +93,9 @@ def unread(scenario: Scenario) -> dict[str, str]:
         ({"decisions": {"association": "random"}}, "decisions.association", "no edge servers"),
         ({"decisions": {"scheduling": "greedy"}}, "decisions.scheduling", "schedules no edge"),
         ({"decisions": {"staleness": "constant"}}, "decisions.staleness", "no late updates"),
-        ({"decisions": {"estimator": "last"}}, "decisions.estimator", "goes by estimates"),
-        ({"population": {"leaving": "abort"}}, "population.leaving", "no client ever goes away"),
-        ({"population": {"side_m": 10.0}}, "population.side_m", "goes by distances"),
+        ({"decisions": {"estimator": "last"}}, "decisions.estimator", "uses estimates"),
+        ({"population": {"leaving": "abort"}}, "population.leaving", "no client ever leaves"),
+        ({"population": {"side_m": 10.0}}, "population.side_m", "uses distances"),
         ({"population": {"bits_per_value": 1}}, "population.bits_per_value", "per bit"),
         (
             {"population": {"message_loss": {"probability": 0, "timeout_s": 3}}},
@@ -228,7 +228,7 @@ def test_a_simulation_has_its_unread_keys() -> None:
     found = assemble(one_server(population={"backhaul": "lte_2021"})).unread_keys
 
     reason = "synchronous has no edge servers: clients send to the cloud"
-    alone = f"{reason}, over their own link alone unless server_behind is backhaul"
+    alone = f"{reason}, over their own link only, unless server_behind is backhaul"
     assert found == (("population.backhaul", alone), ("population.edges", reason))
 
 

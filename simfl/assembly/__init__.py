@@ -1,1 +1,1 @@
-"""From a scenario to a simulation that can run: its parts found, built and checked together."""
+"""Assembly of a scenario into a runnable simulation: finds, builds and checks its parts."""

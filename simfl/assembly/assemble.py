@@ -1,7 +1,7 @@
-"""Scenario -> simulation: the only file that sees every room.
+"""Scenario -> simulation: the only file that imports every package.
 
-Every part is built from its section; what does not fit together is refused here, before anything
-is written, with the file, line and key of the section to blame.
+Every part is built from its section; parts that do not fit together are refused here, before
+anything is written, with the file, line and key of the wrong section.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ from simfl.system.world import World
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """A scenario whose parts are built and whose machines are there, without any data.
+    """A scenario with its parts and machines built, without data.
 
-    `scenario` is without the keys that nothing reads, `unread` says which those are and why (but
-    for those that it had at null, as by default).
+    `scenario` is without the keys that nothing reads; `unread` lists these with reasons (except
+    keys at their default null).
     """
 
     scenario: Scenario
@@ -91,12 +91,12 @@ class Outline:
 
     @property
     def digest(self) -> str:
-        """That of the whole simulation (`Simulation.digest`)."""
+        """The digest of the whole simulation (`Simulation.digest`)."""
         return digest(self.resolved, self.world)
 
 
 def outlined(scenario: Scenario) -> Outline:
-    """What can be built of a scenario without reading data; raises `ScenarioError`."""
+    """Builds the parts of a scenario that need no data; raises `ScenarioError`."""
     streams = Streams(scenario.seed)
     parts, complete = _parts(scenario)
     world = _checked_world(scenario, parts, streams)
@@ -131,7 +131,7 @@ def _checked_world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Strea
 
 
 def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
-    """Build every part of a scenario; raises `ScenarioError` for what does not fit."""
+    """Builds every part of a scenario; raises `ScenarioError` if parts do not fit together."""
     options = options or Options()
     check_trainer(options.trainer, TRAINERS)
     device = _device(options)
@@ -217,7 +217,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
 
 
 def partitioned_data(scenario: Scenario) -> PartitionedData:
-    """The data of a scenario as its clients have them, and nothing else; raises `ScenarioError`."""
+    """Only the partitioned data of a scenario; raises `ScenarioError`."""
     return _partitioned(outlined(scenario))
 
 

@@ -1,4 +1,4 @@
-"""What must fit together beyond each part's own fields: refusals with their reason and key."""
+"""Checks that a scenario's parts fit together; refusals name the reason and the key."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check_trainer(name: str, known: Collection[str]) -> None:
 
 
 def check_workers(workers: int, trainer: str, device: str) -> None:
-    """Raises `ScenarioError` where worker processes cannot be had."""
+    """Raises `ScenarioError` if worker processes cannot be used."""
     if workers == 0:
         return
     if workers < 0:
@@ -52,12 +52,12 @@ def check_workers(workers: int, trainer: str, device: str) -> None:
 
 
 def check_ray(ray: RayWorkers, trainer: str, device: str) -> None:
-    """Raises `ScenarioError` where what is asked of a cluster's workers cannot be."""
+    """Raises `ScenarioError` for impossible options of a cluster's workers."""
     if trainer != "batched":
         message = f"found {trainer!r}, but workers train with the batched one; accepted: batched"
         raise ScenarioError("--trainer", None, "", trainer, "batched", message)
     if device not in ("auto", ray.device):
-        need = "needs --gpus-per-worker" if device == "cuda" else "has no use for --gpus-per-worker"
+        need = "needs --gpus-per-worker" if device == "cuda" else "does not use --gpus-per-worker"
         if device.startswith("cuda:"):
             need = "Ray decides"
         message = f"found {device!r}, which {need} with --engine ray; accepted: auto, {ray.device}"
@@ -74,7 +74,7 @@ def check_ray(ray: RayWorkers, trainer: str, device: str) -> None:
         found = f"{ray.gpus_per_worker:g}"
         raise ScenarioError("--gpus-per-worker", None, "", found, "at most 1, or whole", message)
     if not ray.cpus_per_worker + ray.gpus_per_worker > 0:
-        message = "found 0, and no GPUs: a worker occupies something, or there is no end of them"
+        message = "found 0, without GPUs; accepted: a worker must occupy CPUs or GPUs"
         raise ScenarioError("--cpus-per-worker", None, "", "0", "more than 0", message)
     if not ray.give_up_s > 0:
         message = f"found {ray.give_up_s:g}, accepted: more than 0 seconds"
@@ -82,7 +82,7 @@ def check_ray(ray: RayWorkers, trainer: str, device: str) -> None:
 
 
 def compute_device(asked: str | ComputeDevice) -> ComputeDevice:
-    """The device that --device means; raises `ScenarioError` where it is unknown or absent."""
+    """The device named by --device; raises `ScenarioError` if it is unknown or absent."""
     if isinstance(asked, ComputeDevice):
         return asked
     try:
@@ -92,21 +92,21 @@ def compute_device(asked: str | ComputeDevice) -> ComputeDevice:
 
 
 def check_precision(scenario: Scenario) -> None:
-    """Raises `ScenarioError` for a precision that such a run has not."""
+    """Raises `ScenarioError` for a precision that does not fit the dtype."""
     if scenario.precision != "float32" and scenario.dtype == "float64":
         message = (
             f"found {show(scenario.precision)}, which is for products of float32, with dtype"
-            " float64; accepted with it: float32 (it changes nothing there)"
+            " float64; accepted: float32 (it has no effect there)"
         )
         raise scenario.where("precision").error(scenario.precision, "float32", message)
 
 
 def check_precision_on(scenario: Scenario, device: ComputeDevice | type[ComputeDevice]) -> None:
-    """Raises `ScenarioError` for a precision that such a device does not compute in."""
+    """Raises `ScenarioError` for a precision that the device does not support."""
     if scenario.precision not in device.precisions:
         accepted = ", ".join(device.precisions)
         message = (
-            f"found {show(scenario.precision)}, which the device {device.kind} does not compute in;"
+            f"found {show(scenario.precision)}, which the device {device.kind} does not support;"
             f" accepted there: {accepted} (--device cuda: {', '.join(PRECISIONS)})"
         )
         raise scenario.where("precision").error(scenario.precision, accepted, message)
@@ -119,10 +119,10 @@ def _option_error(option: str, found: str, known: Collection[str]) -> ScenarioEr
 
 
 def check_pair(scenario: Scenario, algorithm: Algorithm, protocol: Protocol) -> None:
-    """Raises `ScenarioError` where the algorithm refuses the protocol, with its reason.
+    """Raises `ScenarioError` if the algorithm refuses the protocol, with its reason.
 
-    It may refuse what the protocol says of itself, or need more updates than it ever brings
-    together. What only late updates (`patience`) bring about is told at their key.
+    It may refuse a property of the protocol, or need more updates than the protocol ever collects.
+    A refusal due to late updates only (`patience`) is reported at their key.
     """
     name, one = (part_name(type(part)) for part in (protocol, algorithm))
     _check_refusals(scenario, algorithm)
@@ -135,11 +135,11 @@ def check_pair(scenario: Scenario, algorithm: Algorithm, protocol: Protocol) -> 
     reason = next(iter(refused.values()), None)
     most, least = protocol.most_updates, algorithm.min_updates
     if reason is None and most is not None and most < least:
-        reason = f"it aggregates at least {least} updates, and gets {most} at a time"
+        reason = f"it needs at least {least} updates to aggregate, but gets {most} at a time"
     if reason is not None:
         raise scenario.where("protocol").error(name, "", f"{one} cannot run under {name}: {reason}")
     if late is not None:
-        message = f"{one} takes no late updates in (carry_over): {late}"
+        message = f"{one} accepts no late updates (carry_over): {late}"
         raise scenario.where("protocol", "patience", "late").error("carry_over", "", message)
 
 
@@ -160,24 +160,23 @@ def check_updates(
     selection: Selection,
     edge: IntArray,
 ) -> None:
-    """Raises `ScenarioError` where a server can never gather as many updates as are needed.
+    """Raises `ScenarioError` if a server can never collect enough updates.
 
-    `edge` is each client's edge server. Whether so many are there at some moment of the run is
-    another matter.
+    `edge` is each client's edge server. Does not check how many are available at any time.
     """
     least = algorithm.min_updates
-    needs = f"{part_name(type(algorithm))} aggregates at least {least} updates"
+    needs = f"{part_name(type(algorithm))} needs at least {least} updates to aggregate"
     clients = np.bincount(edge) if protocol.hierarchical else np.array([edge.size])
     few = np.flatnonzero((clients > 0) & (clients < least))
     if few.size and not protocol.overlapping:
         server = f"edge server {few[0]}" if protocol.hierarchical else "the server"
-        message = f"{needs}, and {server} has too few clients: {clients[few[0]]}"
+        message = f"{needs}, but {server} has too few clients: {clients[few[0]]}"
         raise scenario.where("population").error(str(clients[few[0]]), "", message)
     if isinstance(selection, CountedSelection) and not protocol.overlapping:
         wanted = selection.wanted(int(clients[clients > 0].min()))
         if wanted < least:
             key = "share" if selection.count is None else "count"
-            message = f"{needs}, and {wanted} are selected at a time"
+            message = f"{needs}, but {wanted} are selected at a time"
             where = scenario.where("decisions", "selection", key)
             raise where.error(str(getattr(selection, key)), "", message)
 
@@ -189,22 +188,22 @@ def check_selection(scenario: Scenario, selection: Selection, protocol: Protocol
         raise scenario.where("decisions", "selection").error(
             one,
             "",
-            f"{one} asks clients and waits for their answers before it chooses, and {other} chooses"
-            " at once whenever a client is free; accepted: a protocol with rounds, or a selection"
-            " that does not ask",
+            f"{one} queries clients and waits for their answers before it chooses, but {other}"
+            " chooses at once whenever a client is free; accepted: a protocol with rounds, or a"
+            " selection without queries",
         )
 
 
 def check_count(
     scenario: Scenario, selection: Selection, protocol: Protocol, edge: IntArray
 ) -> None:
-    """Raises `ScenarioError` where more clients are selected or waited for than any server has.
+    """Raises `ScenarioError` if more clients are selected or waited for than any server has.
 
     `edge` is each client's edge server.
     """
-    most, whose = edge.size, "as many as there are clients"
+    most, whose = edge.size, "the number of clients"
     if protocol.hierarchical:
-        most, whose = int(np.bincount(edge).max()), "as many clients as any edge server has"
+        most, whose = int(np.bincount(edge).max()), "the most clients of an edge server"
     counts: dict[Keys, int | None] = {}
     if isinstance(selection, CountedSelection):
         counts["decisions", "selection", "count"] = selection.count
@@ -217,7 +216,7 @@ def check_count(
 
 
 def check_needs(scenario: Scenario, algorithm: Algorithm, network: Network) -> None:
-    """Raises `ScenarioError` where validation data, classes or a model that fits are missing."""
+    """Raises `ScenarioError` if validation data, classes or a suitable model are missing."""
     name = part_name(type(algorithm))
     if algorithm.needs_validation and not scenario.data.validation_share:
         raise scenario.where("data", "validation_share").error(
@@ -226,25 +225,25 @@ def check_needs(scenario: Scenario, algorithm: Algorithm, network: Network) -> N
     given = scenario.algorithm.contributions
     found_out = given is None or given.accuracy is None or algorithm.needs_validation
     if algorithm.needs_classes and found_out and network.objective.task == "regression":
-        message = f"{name} goes by shares of right answers, which a regression has not"
+        message = f"{name} uses shares of correct answers, which a regression does not have"
         raise scenario.where("data").error(scenario.data.name, "a classification", message)
     try:
         algorithm.check_network(network)
     except ValueError as error:
         raise scenario.where("model").error(
-            scenario.model.name, "", f"{name} cannot take the model {scenario.model.name}: {error}"
+            scenario.model.name, "", f"{name} cannot use the model {scenario.model.name}: {error}"
         ) from error
 
 
 def check_batches(
     scenario: Scenario, algorithm: Algorithm, network: Network, num_examples: IntArray
 ) -> None:
-    """Raises `ScenarioError` where a client's data make no batch that the model can learn from."""
+    """Raises `ScenarioError` if a client's data give no batch that the model can learn from."""
     if not algorithm.learns:
         return
     smallest, accepted = 1, "at least 1"
     if network.normalisation:
-        smallest, accepted = 2, "at least 2: BatchNorm has no variance of one example"
+        smallest, accepted = 2, "at least 2: BatchNorm needs the variance of several examples"
     few, batch_size = np.flatnonzero(num_examples < smallest), algorithm.local.batch_size
     if few.size:
         found = f"{num_examples[few[0]]} training examples for client {few[0]}"
@@ -256,39 +255,39 @@ def check_batches(
 def check_stop(
     scenario: Scenario, algorithm: Algorithm, protocol: Protocol, network: Network
 ) -> None:
-    """Raises `ScenarioError` for an end that no run of this algorithm can come to."""
+    """Raises `ScenarioError` for an end that no run of this algorithm can reach."""
     stop, name = scenario.stop, part_name(type(algorithm))
     for key in LEARNED_CRITERIA:
         value = getattr(stop, key)
         if value is not None and not (algorithm.learns or protocol.brings_values):
             reason = (
-                f"algorithm {name} learns nothing, so that there is no {key} to reach; accepted: "
-                f"versions, time_s, energy_j, bytes"
+                f"algorithm {name} learns nothing, so there is no {key} to reach; accepted:"
+                " versions, time_s, energy_j, bytes"
             )
             raise scenario.where("stop", key).error(key, "", reason)
     given = {key for key in type(stop).model_fields if getattr(stop, key) is not None}
     if given == {"bytes"} and _sends_nothing(algorithm, network):
-        reason = f"algorithm {name} sends nothing, so that the run would never end"
+        reason = f"algorithm {name} sends nothing, so the run would never end"
         raise scenario.where("stop", "bytes").error("bytes", "", reason)
 
 
 def check_measures(scenario: Scenario, algorithm: Algorithm, parts: Mapping[Keys, Any]) -> None:
-    """Raises `ScenarioError` for a measure of the model where nothing is learned.
+    """Raises `ScenarioError` for a measure of the model if nothing is learned.
 
-    And for a second one of a name: figures are kept under their measure's.
+    And for a second measure with the same name, because figures are kept by this name.
     """
     seen: set[str] = set()
     for keys, part in parts.items():
         if keys[:2] == ("evaluate", "measures"):
             name = part_name(type(part))
             if name in seen:
-                reason = f"a second measure {name}, accepted: one of a name; a class of your own"
-                reason += " that extends it has another"
+                reason = f"a second measure {name}, accepted: one per name; a class of your own"
+                reason += " that extends it has another name"
                 raise scenario.where(*keys).error(name, "", reason)
             seen.add(name)
         if isinstance(part, ModelMeasure) and not algorithm.learns:
             name, one = part_name(type(algorithm)), part_name(type(part))
-            reason = f"{one} looks at the final model, and algorithm {name} learns none"
+            reason = f"{one} needs the final model, but algorithm {name} learns none"
             raise scenario.where(*keys).error(one, "", reason)
 
 
@@ -300,7 +299,7 @@ def _sends_nothing(algorithm: Algorithm, network: Network) -> bool:
 
 
 def check_tokens(model: Any, examples: Iterable[Examples]) -> None:
-    """Raises ValueError where inputs hold a token that a model's table of `tokens` has not."""
+    """Raises ValueError if inputs hold a token outside a model's table of `tokens`."""
     tokens = getattr(model, "tokens", None)
     if not isinstance(tokens, int):
         return
@@ -311,13 +310,13 @@ def check_tokens(model: Any, examples: Iterable[Examples]) -> None:
         if lowest < 0 or highest >= tokens:
             wrong = lowest if lowest < 0 else highest
             raise ValueError(
-                f"tokens: found {tokens}, of which {wrong:g}, which the data hold, is none;"
-                f" accepted: more than the largest token, and data of tokens from 0 on"
+                f"tokens: found {tokens}, but the data have the token {wrong:g}; accepted: more"
+                " than the largest token, and data of tokens from 0 on"
             )
         if one.inputs.is_floating_point() and not bool((one.inputs % 1 == 0).all()):
             raise ValueError(
-                f"tokens: found {tokens}, and data of numbers that are not whole (of noise on"
-                f" their inputs, say); accepted: tokens, or null for numbers"
+                f"tokens: found {tokens}, but the data have numbers that are not whole (noise on"
+                " inputs, for example); accepted: tokens, or null for numbers"
             )
 
 
@@ -352,7 +351,7 @@ def check_model(network: Network, outputs: int) -> None:
         if not torch.equal(tensor, kept[name]):
             raise ValueError(f"its forward pass changes its weights {name} in place")
     if changed:
-        raise ValueError("its forward pass changes its inputs in place: they are the data set's")
+        raise ValueError("its forward pass changes its inputs in place, and with them the data set")
     if not learns:
         raise ValueError("its outputs have no gradient: its forward pass leaves torch, or detaches")
     wanted = (2, outputs)

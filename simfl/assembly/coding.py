@@ -1,4 +1,4 @@
-"""What a run's codecs do to its values: which of them act on them, and which only size messages."""
+"""The codecs of a run: which act on values, and which only size messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DIRECTIONS: tuple[Direction, ...] = ("uplink", "downlink")
 
 
 def coding_of(parts: Mapping[Keys, Any]) -> Coding:
-    """What the codecs of a scenario do to what its algorithm learns."""
+    """The effect of a scenario's codecs on its algorithm's values."""
     algorithm: Algorithm = parts[("algorithm",)]
     return Coding(
         **{
@@ -38,7 +38,7 @@ def codec_of(parts: Mapping[Keys, Any], direction: Direction) -> Codec:
 
 
 def value_codec(codec: Codec) -> ValueCodec | None:
-    """What acts on the values behind a codec; None: nothing does."""
+    """The value codec behind a codec; None: values stay unchanged."""
     if codec.exact or not codec.values:
         return None
     if isinstance(codec, ValueCodec):
@@ -55,7 +55,7 @@ def value_codec(codec: Codec) -> ValueCodec | None:
 
 
 def sized_only(parts: Mapping[Keys, Any]) -> dict[Direction, Codec]:
-    """The codecs that size messages of what is learned, and leave the values as they are."""
+    """The codecs that only size messages of learned values."""
     algorithm: Algorithm = parts[("algorithm",)]
     if not algorithm.learns:
         return {}

@@ -28,7 +28,7 @@ from simfl.streams import Streams
 class PartitionedData:
     """The data as partitioned: one shard per client, the server's sets, and each client's numbers.
 
-    `data` has no training examples any more.
+    `data` no longer has training examples.
     """
 
     data: Data
@@ -50,7 +50,7 @@ class PartitionedData:
         return digest.hexdigest()
 
     def cast(self, dtype: torch.dtype, device: torch.device) -> PartitionedData:
-        """The same data as the network computes with them: converted once, not per job."""
+        """The same data in the network's types: converted once, not per job."""
         data = replace(
             self.data,
             test=self.data.test.placed(dtype, device),
@@ -74,7 +74,7 @@ def partition_data(
     *,
     learns: bool,
 ) -> PartitionedData:
-    """Load the data and divide it; raises `ScenarioError` at the section to blame."""
+    """Loads and partitions the data; raises `ScenarioError` at the wrong section."""
     with blame(scenario.where("data"), dataset):
         sizes = dataset.sizes(home_edge.size)
         if learns and sizes is not None:
@@ -84,7 +84,7 @@ def partition_data(
             raise misbehaves(dataset, "load", data, "a Data")
         require_sound(data)
         if sizes is None and not len(data.test):
-            raise ValueError("no test examples, so that nothing could be evaluated")
+            raise ValueError("no test examples, so nothing could be evaluated")
     if sizes is not None:
         return PartitionedData(data, [], None, sizes, np.zeros((home_edge.size, 0), dtype=np.int64))
     validation, train, natural = None, data.train, data.natural
@@ -150,8 +150,8 @@ def _rows(given: Any, examples: int, clients: int, partition: Partition) -> list
     if times.max(initial=0) > 1 and not partition.with_replacement:
         row = int(times.argmax())
         raise PartMisbehaves(
-            f"{named(partition, 'split')} dealt row {row} {times[row]} times, accepted: every row"
-            " once at most; a class that means it says with_replacement = True"
+            f"{named(partition, 'split')} assigned row {row} {times[row]} times, accepted: every"
+            " row at most once; a class that intends this sets with_replacement = True"
         )
     return [np.ascontiguousarray(own, dtype=np.int64) for own in rows]
 
@@ -179,13 +179,13 @@ def with_noise(examples: Examples, variance: float, rng: np.random.Generator) ->
 
 
 def shares_of_test_set(partitioned: PartitionedData, streams: Streams) -> list[Examples]:
-    """Each client's share of the test set: of every label the part that it has in training.
+    """Each client's share of the test set: for every label the same part as in training.
 
     With the client's noise on it. Raises ValueError for a regression, which has no labels.
     """
     test, counts = partitioned.data.test, partitioned.label_counts
     if not counts.shape[1]:
-        raise ValueError("a regression's test set has no labels to be shared by")
+        raise ValueError("a regression's test set has no labels to divide it by")
     rows: list[list[IntArray]] = [[] for _ in partitioned.clients]
     rng = streams.generator("test shares")
     for label, held in enumerate(counts.T):

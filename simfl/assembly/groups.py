@@ -1,4 +1,4 @@
-"""What groups of clients have of their own: who is there when, and how fast they compute."""
+"""Availability and allocation of groups of clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALLOCATION: Keys = ("decisions", "allocation")
 
 
 def own_parts(parts: Mapping[Keys, Any], kind: str) -> dict[int, Any]:
-    """The parts of this kind that groups have of their own, by group."""
+    """The parts of this kind that groups set, by group."""
     return {
         int(keys[2]): part
         for keys, part in parts.items()
@@ -30,7 +30,7 @@ def own_parts(parts: Mapping[Keys, Any], kind: str) -> dict[int, Any]:
 
 
 def in_use(parts: Mapping[Keys, Any], common: Keys) -> list[Any]:
-    """The part at `common`, as far as some group goes by it, and those of groups instead of it."""
+    """The part at `common`, if some group uses it, and the groups' own parts."""
     own = own_parts(parts, str(common[-1]))
     groups = getattr(parts[("population",)], "groups", ())
     return [*([] if own and len(own) == len(groups) else [parts[common]]), *own.values()]
@@ -39,7 +39,7 @@ def in_use(parts: Mapping[Keys, Any], common: Keys) -> list[Any]:
 def availability_of(
     scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams
 ) -> Availability:
-    """Who is there when, by the run's clock; raises `ScenarioError`."""
+    """The availability of clients by the run's clock; raises `ScenarioError`."""
     start_s = parts[("population",)].start_s
     own = own_parts(parts, "availability")
 
@@ -65,7 +65,7 @@ def availability_of(
 def allocation_by_group(
     scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams
 ) -> AllocationByGroup | None:
-    """How fast clients compute whose groups have a rule of their own; None: there are none."""
+    """The allocation rules of groups that have their own; None: no group has."""
     own = own_parts(parts, "allocation")
     return AllocationByGroup(own, _group_index(scenario, parts, streams)) if own else None
 

@@ -1,7 +1,7 @@
-"""Whether parts of the user's own keep something in themselves between calls.
+"""Detects state that users' own parts keep between calls.
 
-Nothing of it is reproduced: the next run of the process begins with what a class or a module holds,
-and a run that is resumed without it.
+Such state is not reproducible: the next run of the process begins with it, and a resumed run
+without it.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ import numpy as np
 from simfl.common.contract import PLUGIN_PREFIX, is_users_own, name_of
 
 MOST_LOOKED_AT = 1000
-"""Entries of a container whose values are compared; of more, only how many there are."""
+"""The most entries of a container whose values are compared; of larger ones only the length is."""
 
 DEEPEST = 3
-"""How many containers within one another are looked into."""
+"""The most nested containers that are examined."""
 
 _CONTAINERS = (list, tuple, set, frozenset, deque)
 
 
 class KeptState:
-    """What the parts hold when this is made, to be compared with later on."""
+    """A snapshot of the parts' state, to be compared with later."""
 
     def __init__(self, parts: Iterable[Any]) -> None:
         self._parts = [one for one in parts if is_users_own(one)]
         self._before = [dict(_held(one)) for one in self._parts]
 
     def changed(self) -> list[str]:
-        """What holds something else now, as `Mine.seen` or `mine.calls`."""
+        """The names with changed values, such as `Mine.seen` or `mine.calls`."""
         found: dict[str, None] = {}
         for part, before in zip(self._parts, self._before, strict=True):
             now = dict(_held(part))

@@ -1,8 +1,8 @@
-"""Names in a scenario -> classes, found by looking into the packages of each kind of part.
+"""Names in a scenario -> classes, found in the packages of each kind of part.
 
 A part is a concrete public class, derived from its kind's base class and written in a module of its
-kind's package, so that adding a part is adding a file. Its name is its class attribute `name`, else
-its class name in snake case. An import path names a class of the user's own.
+kind's package, so that adding a part is adding a file. Its name is its class attribute `name`,
+otherwise its class name in snake case. An import path names a user's own class.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ SECTIONS = {
     **{kind: f"decisions.{kind}" for kind in Decisions.model_fields},
     "allocation": "decisions.allocation, or allocation of a group",
 }
-"""Where a part of each kind stands."""
+"""The keys at which each kind of part is used."""
 
 KINDS = {
     "datasets": Kind(
@@ -134,7 +134,7 @@ def discover(package: str, base: str) -> Mapping[str, type]:
 def shipped(kind: str, name: str) -> type | None:
     """The shipped part of this name; None if there is none.
 
-    Most stand in a module of that name: no other is imported for them.
+    Most are in a module of that name, so no other module is imported for them.
     """
     package, base = KINDS[kind].package, KINDS[kind].base
     if name in _modules(package):
@@ -305,27 +305,31 @@ PROFILES = {
     "server": "simfl.system.device:Server",
     "region": "simfl.system.region:Region",
 }
-"""What a profile of each kind is; one of a link has nothing but its `link`."""
+"""The class of each kind of profile; a link profile has only its `link`."""
 
 _OF_EVERY_PROFILE = {
     "sources": {
         "type": "object",
         "additionalProperties": {"type": "string"},
-        "description": "where figures come from, by their paths, as processor.kappa",
+        "description": "sources of figures, by their paths, such as processor.kappa",
     },
     "unverified": {
         "type": "array",
         "items": {"type": "string"},
-        "description": "paths of the figures that are estimates",
+        "description": "paths of figures that are estimates",
     },
     "uncertainty": {
         "type": "object",
-        "description": "intervals of figures, by their paths, and joint draws: see calibrate.md;"
-        " an interval may stand beside its figure, too",
+        "description": (
+            "intervals of figures, by their paths, and joint draws: see calibrate.md; an interval"
+            " may also be given with its figure"
+        ),
     },
     "calibrated": {
         "type": "object",
-        "description": "what the figures were measured with: rows, models, kinds, batches, clocks",
+        "description": (
+            "the conditions of the measurements: rows, models, kinds, batches, frequencies"
+        ),
     },
 }
 
@@ -362,7 +366,7 @@ def profile_schema() -> dict[str, Any]:
 
 _INTERVAL = {
     "type": "object",
-    "description": "a figure that lies in an interval with 90 %; a plain run takes the value",
+    "description": "a figure with its 90 % interval; a plain run uses the value",
     "properties": {
         "value": {"type": "number"},
         "interval": {
@@ -370,7 +374,7 @@ _INTERVAL = {
             "items": {"type": "number"},
             "minItems": 2,
             "maxItems": 2,
-            "description": "the two ends, with the value between them",
+            "description": "the two ends of the interval, with the value between them",
         },
         "distribution": {"enum": ["lognormal", "normal"], "default": "lognormal"},
     },

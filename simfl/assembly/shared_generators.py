@@ -1,4 +1,4 @@
-"""Whether the random generators that a whole process shares were used: no seed of ours is theirs.
+"""Detects use of process-wide random generators, which simfl does not seed.
 
 simfl's own code draws nothing from them, or puts them back.
 """
@@ -14,13 +14,13 @@ from simfl.streams import process_states
 
 
 class SharedGenerators:
-    """Where they stand when this is made, to be compared with later on."""
+    """A snapshot of their states, to be compared with later."""
 
     def __init__(self) -> None:
         self._before = _states()
 
     def used(self) -> tuple[str, ...]:
-        """The names of those that stand elsewhere now: drawn from, or seeded."""
+        """The names of generators whose state has changed: drawn from, or seeded."""
         return tuple(name for name, state in _states().items() if state != self._before[name])
 
 

@@ -1,4 +1,4 @@
-"""A scenario made ready to run, and how to run it."""
+"""A simulation that is ready to run, and the options to run it."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ TRAINERS: Mapping[str, type[Trainer]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """How to run, as opposed to what: nothing here changes a result on one numeric platform.
+    """Options to run a simulation; none changes a result on the same numeric platform.
 
     `trainer` "sequential" is the plain reference; `cohort_cap` limits how many jobs are trained
-    together; `workers` processes or threads train side by side (0: none); `facts` are an earlier
+    together; `workers` processes or threads train in parallel (0: none); `facts` are an earlier
     run's journal; a snapshot to resume from is kept every `snapshot_seconds` of wall time;
-    `any_platform` resumes a run that was begun elsewhere; `store` keeps results for other runs and
-    looks theirs up. With `ray` the workers are on a cluster (0: as many as it has room for), and
-    what `device` says is theirs.
+    `any_platform` resumes a run that began on another platform; `store` keeps results for other
+    runs and looks theirs up. With `ray` the workers are on a cluster (0: as many as it has room
+    for), and `device` is theirs.
     """
 
     data_root: Path | None = None
@@ -118,15 +118,14 @@ def digest(resolved: Scenario, world: World) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """A scenario made ready to run: parts built, data partitioned, nothing trained yet.
+    """A simulation that is ready to run: parts built, data partitioned, nothing trained yet.
 
-    `resolved` is the scenario with every default filled in that something reads; `shapes` are those
-    of the steps that clients train in; `edge` each
-    client's edge server, `association` how it was chosen, for the log; `root` the key under every
-    learned value. `unread_keys` are those keys of the scenario that nothing reads, dotted, each
-    with the reason: the run is made without them. `drew_from` are the generators of the whole
-    process that were used while it was made ready. `standalone_baseline` is the run
-    in which clients train alone, if what they contribute has to be found out.
+    `resolved` is the scenario with all used defaults filled in; `shapes` are the shapes of the
+    clients' training steps; `edge` is each client's edge server, `association` how it was chosen,
+    for the log; `root` is the key under every learned value. `unread_keys` are keys of the scenario
+    that nothing reads, dotted, each with the reason: the run ignores them. `drew_from` are
+    process-wide generators that were used during assembly. `standalone_baseline` is the run in
+    which clients train alone, if contributions must be computed.
     """
 
     scenario: Scenario
@@ -166,21 +165,21 @@ class Simulation:
 
     @property
     def coding(self) -> Coding:
-        """What its codecs do to values."""
+        """The effect of its codecs on values."""
         return coding_of(self.parts)
 
     @property
     def sized_only(self) -> dict[Direction, Codec]:
-        """Its codecs that leave the values as they are, and do not send them so."""
+        """Its codecs that change the size of messages but not the values."""
         return sized_only(self.parts)
 
     @property
     def measures(self) -> list[Measure]:
-        """What is measured of the finished run."""
+        """The measures of the finished run."""
         return [part for keys, part in self.parts.items() if keys[:2] == ("evaluate", "measures")]
 
     def federation(self, weights: Parameters) -> Federation:
-        """A trained model and the data of those it is for, as measures look at them."""
+        """A trained model and the clients' data, for measures."""
         partitioned, casts = self.partitioned, (self.network.dtype, self.network.device)
         labelled = partitioned.data.task == "classification"
         tests = shares_of_test_set(partitioned, self.streams) if labelled else []
@@ -191,7 +190,7 @@ class Simulation:
     def measured(self, run: LoadedRun, weights: Parameters | None) -> dict[str, dict[str, float]]:
         """The figures of every measure, by its name; `weights` are those of the final model.
 
-        Without a version there is no model, and no figure of a measure that looks at it.
+        Without a version there is no model, and no figures of measures of the model.
         """
         found: dict[str, dict[str, float]] = {}
         for number, one in enumerate(self.measures):
@@ -219,9 +218,9 @@ class Simulation:
     ) -> Run:
         """A run at time zero; its events go to `folder` (None: nowhere), its facts to `journal`.
 
-        To resume one: `snapshot` are the values that it held, `check` is shown every segment of
-        the log. `checkpoint` is called when a version is out, to keep a snapshot.
-        `find_contributions` runs the standalone baseline, where there is one.
+        To resume a run: `snapshot` has its values, `check` is called with every segment of the log.
+        `checkpoint` is called after each version, to keep a snapshot. `find_contributions` runs the
+        standalone baseline, if there is one.
         """
         evaluate = self.scenario.evaluate
         deciders = Deciders(
@@ -258,7 +257,7 @@ class Simulation:
 
     @cached_property
     def availability(self) -> Availability:
-        """Who is there when, by the run's clock."""
+        """The availability of clients, by the run's clock."""
         return availability_of(self.scenario, self.parts, self.streams)
 
     def _presence(self) -> Presence:
@@ -340,7 +339,7 @@ class Simulation:
 
     @property
     def trained_by(self) -> list[dict[str, str]]:
-        """Which form trains the jobs, and why; nothing where nothing is learned."""
+        """The form that trains the jobs, with the reason; empty if nothing is learned."""
         if not self.algorithm.learns:
             return []
         return trained_by(self.network, _loss_of(self.algorithm), self.options.trainer)

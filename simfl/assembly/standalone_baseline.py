@@ -1,7 +1,7 @@
-"""The run before the run: what clients achieve alone, where an algorithm or a measure needs it.
+"""The standalone baseline: a separate run for clients' contributions, if needed.
 
-It is a scenario of its own, with the same data, model, seed and local training, and nothing of the
-run's hardware-dependent decisions and troubles: contributions are a matter of data and recipe.
+It is a separate scenario with the same data, model, seed and local training, but without the run's
+hardware-dependent decisions and failures: contributions depend only on data and recipe.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from simfl.scenario.sections import OF_GROUPS
 from simfl.scenario.validation.keys import plain
 
 TROUBLES = ("leaving", "faults", "batteries")
-"""Keys of a population that keep clients from training, beside their availability."""
+"""Keys of a population that keep clients from training, besides availability."""
 
 
 def contributions_needed(
     scenario: Scenario, algorithm: Algorithm, measures: Iterable[Measure]
 ) -> bool:
-    """Whether a run has to know what its clients contribute."""
+    """Whether a run needs its clients' contributions."""
     if not algorithm.learns:
         return False
     asked = scenario.algorithm.contributions is not None
@@ -31,7 +31,7 @@ def contributions_needed(
 
 
 def check_contributions(scenario: Scenario, num_clients: int) -> None:
-    """Raises `ScenarioError` where contributions are given and are not one per client."""
+    """Raises `ScenarioError` if given contributions are not one per client."""
     given = scenario.algorithm.contributions
     if given is None or given.accuracy is None:
         return
@@ -44,7 +44,7 @@ def check_contributions(scenario: Scenario, num_clients: int) -> None:
 
 
 def standalone_scenario(scenario: Scenario, algorithm: Algorithm) -> Scenario:
-    """Every client trains alone, as long as the run's clients do; raises `ScenarioError`.
+    """The scenario in which every client trains alone for the run's rounds; raises `ScenarioError`.
 
     scenario: with all defaults filled in.
     """
@@ -52,7 +52,7 @@ def standalone_scenario(scenario: Scenario, algorithm: Algorithm) -> Scenario:
     rounds = (asked and asked.rounds) or scenario.stop.versions
     if rounds is None:
         raise scenario.where("algorithm", "contributions", "rounds").error(
-            "nothing", "rounds of standalone training, where stop.versions does not say how many"
+            "nothing", "rounds of standalone training, because there is no stop.versions"
         )
     content = scenario.as_mapping()
     content["name"] = f"{scenario.name} standalone"

@@ -1,7 +1,7 @@
-"""Parts of a user's own, asked before the run what they will be asked in it.
+"""Trial calls of users' own parts before the run.
 
-What is no answer is refused at the part's key, before anything is written. Shipped parts are not
-asked: the tests have done so.
+Invalid answers are refused at the part's key, before anything is written. Shipped parts are not
+tried; the tests cover them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from simfl.system.world import World
 
 
 def check_costs(world: World, network: Network) -> None:
-    """Raises ValueError for a device, server or link that cannot say what its work would cost."""
+    """Raises ValueError for a device, server or link that cannot give the cost of its work."""
     one_of_each = np.unique(world.device_index, return_index=True)[1]
     world.cycles(one_of_each, 1.0, network.work)
     for tier in ("edge", "cloud"):
@@ -46,7 +46,7 @@ def check_costs(world: World, network: Network) -> None:
 def lacking_bytes(
     world: World, network: Network, local: LocalTraining, num_examples: IntArray
 ) -> FloatArray:
-    """Bytes that clients' devices lack for training the whole model; 0 where it fits."""
+    """Bytes that clients' devices lack to train the whole model; 0 if it fits."""
     rows = num_examples if local.batch_size is None else np.minimum(num_examples, local.batch_size)
     needed_bytes = network.memory.needed_bytes(rows, local.optimizer_states)
     return world.lacking(np.arange(world.num_clients), needed_bytes)
@@ -55,7 +55,7 @@ def lacking_bytes(
 def check_memory(
     world: World, network: Network, local: LocalTraining, num_examples: IntArray
 ) -> None:
-    """Raises ValueError, with the largest batch that fits, where a client lacks memory."""
+    """Raises ValueError, with the largest batch that fits, if a client lacks memory."""
     lacking = np.flatnonzero(lacking_bytes(world, network, local, num_examples))
     if not lacking.size:
         return
@@ -88,7 +88,7 @@ def _dispatch(world: World, clients: np.ndarray, network: Network) -> None:
 def check_answers(
     scenario: Scenario, parts: Mapping[Keys, Any], world: World, network: Network
 ) -> None:
-    """Raises `ScenarioError` at the key of a user's own part whose answer is none."""
+    """Raises `ScenarioError` at the key of a user's own part with an invalid answer."""
     for keys, part in parts.items():
         if is_users_own(part):
             with blame(scenario.where(*keys), part):

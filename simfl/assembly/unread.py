@@ -1,8 +1,8 @@
-"""Keys of a scenario that nothing reads: whatever they hold, the run is the same.
+"""Keys of a scenario that nothing reads: the run does not depend on their values.
 
-Parts say what they read (`Protocol.hierarchical` and `asks`, `Selection.looks_at`,
-`Availability.leaves` and so on), and which of their own keys others make idle (`idle_keys`). What a
-part of the user's own does not say of itself counts as read.
+Parts declare what they read (`Protocol.hierarchical` and `asks`, `Selection.looks_at`,
+`Availability.leaves` and so on), and which of their own keys are idle because of others
+(`idle_keys`). Keys for which a user's own part declares nothing count as read.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from simfl.system.sharing.max_min import MaxMin
 from simfl.system.world import World
 
 ESTIMATES = ("estimated_duration_s", "edge_latency_s")
-"""Columns of a client's view that the estimator fills in."""
+"""Columns of a client's view that come from the estimator."""
 
 Found = Iterator[tuple[Keys, str]]
 
 
 @dataclass(frozen=True)
 class Composition:
-    """A scenario's parts, and the machines that they made: what decides who reads which key."""
+    """A scenario's parts and machines, which decide which keys are read."""
 
     scenario: Scenario
     parts: Mapping[Keys, Any]
@@ -58,19 +58,19 @@ class Composition:
 
     @property
     def asks(self) -> frozenset[str]:
-        """Which rules the protocol asks."""
+        """The rules that the protocol uses."""
         asked: frozenset[str] = _said(self.protocol, "asks", self.protocol.may_ask)
         return asked
 
     @property
     def has_examples(self) -> bool:
-        """Whether the data have examples to divide, and not only sizes."""
+        """Whether the data have examples, and not only sizes."""
         if self.algorithm.learns:
             return True
         return self.parts[("data",)].sizes(self.world.num_clients) is None
 
     def somebody_looks_at(self, *columns: str) -> bool:
-        """Whether the selection or the allocation may read one of these columns of its view."""
+        """Whether the selection or the allocation may read one of these columns."""
         rules = [self.parts[("decisions", "selection")], *in_use(self.parts, ALLOCATION)]
         for rule in rules:
             looks_at = _said(rule, "looks_at", None)
@@ -80,9 +80,9 @@ class Composition:
 
 
 def unread_keys(scenario: Scenario, parts: Mapping[Keys, Any], world: World) -> dict[Keys, str]:
-    """Key paths that nothing reads, each with the reason; whether or not the scenario holds them.
+    """All key paths that nothing reads, each with the reason, also those not in the scenario.
 
-    What stands below such a path is not read either.
+    Keys below such a path are not read either.
     """
     one = Composition(scenario, parts, world)
     found: dict[Keys, str] = {}
@@ -94,16 +94,16 @@ def unread_keys(scenario: Scenario, parts: Mapping[Keys, Any], world: World) -> 
 
 
 def held(scenario: Scenario, found: Mapping[Keys, str]) -> dict[Keys, str]:
-    """Those of the unread keys that the scenario's own content holds."""
+    """The unread keys in the scenario's own content."""
     return {keys: reason for keys, reason in found.items() if scenario.holds(keys)}
 
 
 def told(
     scenario: Scenario, parts: Mapping[Keys, Any], found: Mapping[Keys, str]
 ) -> dict[Keys, str]:
-    """Those of the unread keys that a user has to hear of: all but a null that is the default.
+    """The unread keys to report to the user: all except a default null.
 
-    That says what leaving the key out says, whether or not anything reads it.
+    A default null means the same as leaving the key out.
     """
     return {
         keys: reason
@@ -124,7 +124,7 @@ def _null_by_default(parts: Mapping[Keys, Any], keys: Keys) -> bool:
 
 
 def refuse_named(scenario: Scenario, found: Mapping[Keys, str]) -> None:
-    """Raises `ScenarioError` where an override (`--set`) names a key that nothing reads."""
+    """Raises `ScenarioError` if an override (`--set`) names a key that nothing reads."""
     for named in scenario.where().source.origins:
         reason = reason_of(named, found)
         if reason is not None:
@@ -132,7 +132,7 @@ def refuse_named(scenario: Scenario, found: Mapping[Keys, str]) -> None:
 
 
 def reason_of(named: Keys, found: Mapping[Keys, str]) -> str | None:
-    """Why nothing reads the key `named`; None: something reads it, or a part of what it holds."""
+    """Why nothing reads the key `named`; None: something reads it or a key below it."""
     above = (named[:length] for length in range(len(named), 0, -1))
     return next((found[keys] for keys in above if keys in found), None)
 
@@ -174,14 +174,14 @@ def _rules(one: Composition) -> Found:
             yield ("decisions", kind), f"{_WHY[kind].format(name)}"
     # Every scheduling event tells the estimates, whatever its rule goes by.
     if "scheduling" not in one.asks and not one.somebody_looks_at(*ESTIMATES):
-        reason = "nothing is scheduled, and neither selection nor allocation goes by estimates"
+        reason = "nothing is scheduled, and neither selection nor allocation uses estimates"
         yield ("decisions", "estimator"), reason
 
 
 _WHY = {
     "association": "{} has no edge servers to associate clients with",
     "scheduling": "{} schedules no edge servers",
-    "staleness": "{}, as it is set, takes no late updates",
+    "staleness": "{}, with these settings, takes no late updates",
 }
 
 
@@ -189,12 +189,12 @@ def _groups(one: Composition) -> Found:
     """What all groups have of their own, and what they have not."""
     for common in (AVAILABILITY, ALLOCATION):
         if not any(part is one.parts[common] for part in in_use(one.parts, common)):
-            yield common, "every group has one of its own"
+            yield common, "every group has its own"
         own = own_parts(one.parts, str(common[-1]))
         for place in range(len(getattr(one.population, "groups", ()))):
             if place not in own:
                 keys = ("population", "groups", place, common[-1])
-                yield keys, f"the group goes by {'.'.join(map(str, common))}"
+                yield keys, f"the group uses {'.'.join(map(str, common))}"
 
 
 def _hours(one: Composition) -> Found:
@@ -206,7 +206,7 @@ def _hours(one: Composition) -> Found:
     if one.population.batteries is None or _without_batteries(one.world):
         yield (
             ("population", "start_time"),
-            "no region, battery or availability here goes by the time of day",
+            "no region, battery or availability here depends on the time of day",
         )
 
 
@@ -223,13 +223,13 @@ def _tiers(one: Composition) -> Found:
         return
     reason = f"{name} has no edge servers: clients send to the cloud"
     if one.world.behind_backhaul:
-        uncut = f"{reason} over a backhaul that never fails; faults.cloud_link is edge servers'"
+        uncut = f"{reason} over a backhaul that never fails; faults.cloud_link is for edge servers"
         yield ("population", "faults", "cloud_link"), uncut
     beyond = (*one.population.backhaul_keys, "backhaul_sharing")
     for key in one.population.tier_keys:
         yield ("population", *key.split(".")), reason
     if not one.world.behind_backhaul:
-        hint = ", over their own link alone unless server_behind is backhaul"
+        hint = ", over their own link only, unless server_behind is backhaul"
         for key in beyond:
             yield ("population", *key.split(".")), reason + hint
     of_users = any(map(is_users_own, (one.population, one.protocol)))
@@ -251,7 +251,7 @@ def _places(one: Composition) -> Found:
     by_place = "association" in one.asks and _said(association, "looks_at_places", True)
     looked_at = by_place or _are_placed(one) or one.somebody_looks_at("position_m")
     if not looked_at and not is_users_own(one.population):
-        yield ("population", "side_m"), "no link and no decision goes by distances"
+        yield ("population", "side_m"), "no link and no decision uses distances"
 
 
 def _media(one: Composition) -> Found:
@@ -262,7 +262,7 @@ def _media(one: Composition) -> Found:
     for place in range(len(getattr(one.population, "groups", ()))):
         group = ("population", "groups", place)
         if not _said(sharing, "weighs", True):
-            yield (*group, "band_share"), f"{name} gives nobody a share of a band"
+            yield (*group, "band_share"), f"{name} does not divide a band"
         if not sharing.contended or sharing.spans_points:
             yield (*group, "medium"), f"{name} has no media of access points"
 
@@ -282,7 +282,7 @@ def _troubles(one: Composition) -> Found:
     """Losses, absences and batteries of those who have none."""
     population, world = one.population, one.world
     if not any(_said(model, "leaves", True) for model in in_use(one.parts, AVAILABILITY)):
-        yield ("population", "leaving"), "no client ever goes away"
+        yield ("population", "leaving"), "no client ever leaves"
     if _without_batteries(world):
         yield ("population", "batteries"), "no device has a battery"
     if population.memory is None:
@@ -296,13 +296,13 @@ def _troubles(one: Composition) -> Found:
         for key in ("timeout_s", "attempts_max", "backoff"):
             yield (*section, key), "with probability 0 no message is lost"
     elif loss.probability is None and not any(link.loss_probability for link in links):
-        yield section, "no link loses messages of itself, and no probability is given"
+        yield section, "no link model loses messages, and no probability is given"
 
 
 def _work(one: Composition) -> Found:
     """Figures of machines that no computation goes by."""
     if one.population.hardware_draw is None:
-        yield ("population", "hardware_draw"), "the machines are as their profiles say"
+        yield ("population", "hardware_draw"), "the profiles' own figures are used"
     elif not any(profile.is_uncertain for profile in one.world.profiles):
         yield ("population", "hardware_draw"), "no figure of the machines is uncertain"
     if is_users_own(one.population):
@@ -313,14 +313,14 @@ def _work(one: Composition) -> Found:
     full_speed = all(_said(rule, "full_speed", False) for rule in allocations)
     if full_speed and not one.somebody_looks_at("frequency_min_hz"):
         named = _named(allocations[0])
-        reason = f"with allocation {named} nobody computes more slowly than possible"
+        reason = f"with allocation {named} all clients compute at full speed"
         yield ("population", "frequency_min_hz"), reason
 
 
 def _codecs(one: Composition) -> Found:
     """What codecs would do to values that are not there, or not theirs."""
     about_values = ("values", *ABOUT_VALUES)
-    yield ("population", "downlink_codec", "error_feedback"), "clients alone keep residuals"
+    yield ("population", "downlink_codec", "error_feedback"), "only clients keep residuals"
     for direction in DIRECTIONS:
         section = ("population", f"{direction}_codec")
         reason = one.algorithm.uncoded.get(direction)
@@ -341,7 +341,7 @@ def _learning(one: Composition) -> Found:
         yield keys, reason
     if not one.has_examples:
         for key in ("partition", "validation_share", "root"):
-            yield ("data", key), f"{one.scenario.data.name} has sizes, and no examples to divide"
+            yield ("data", key), f"{one.scenario.data.name} has only sizes, no examples to divide"
 
 
 _OF_LEARNING: Sequence[Keys] = (

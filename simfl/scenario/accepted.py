@@ -1,4 +1,4 @@
-"""What may stand at a key, in words, read off a JSON Schema."""
+"""The accepted values of a key in words, from a JSON Schema."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORDS = {
 
 
 def accepted_at(schema: Schema, path: Sequence[str | int]) -> str:
-    """What may stand at `path`, e.g. "a number > 0 (step size)"; empty where anything may."""
+    """The accepted values at `path`, e.g. "a number > 0 (step size)"; empty if any value is."""
     phrases = [_phrase(node) for node in _nodes_at(schema, path)]
     return " or ".join(dict.fromkeys(filter(None, phrases)))
 

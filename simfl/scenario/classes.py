@@ -1,9 +1,9 @@
-"""Classes as parts of a scenario: what is written for them, so that a file says the same.
+"""Python classes as parts of a scenario, written in a form that a file can hold.
 
-A shipped class becomes its name, one of a module its import path. A class that a notebook's cell or
-a script defines is written to a file of its own, with what it needs of the names around it: whoever
-reads the scenario again, another process or next year, finds it there, and the file's content
-counts for what a run is.
+A shipped class becomes its name, one of a module its import path. A class defined in a notebook
+cell or a script is written to its own file, with the surrounding names that it needs: a later
+reader of the scenario or another process finds it there, and the file's content is part of a run's
+digest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from simfl.common.contract import PLUGIN_PREFIX
 from simfl.common.part_name import part_name
 
 FOLDER = Path("runs") / "parts"
-"""Where classes are written to, in the working folder: shipped scenarios may be read-only."""
+"""The folder for these files, below the working folder (shipped scenarios may be read-only)."""
 
 _WRITTEN = re.compile(rf".*\b{FOLDER.as_posix()}/\w+_[0-9a-f]{{12}}\.py:(\w+)")
 
@@ -38,11 +38,11 @@ _PUBLIC = ("simfl.plugins", "numpy.typing", "typing")
 
 
 class UnwritableClass(ValueError):
-    """A class that no file can be made of."""
+    """A class that cannot be written to a file."""
 
 
 def plain_content(value: Any, base_dir: Path) -> Any:
-    """A scenario's content as YAML could have it: classes by name, numbers as Python's own.
+    """A scenario's content as plain YAML values: classes by name, Python's own numbers.
 
     Raises `UnwritableClass`.
     """
@@ -116,14 +116,14 @@ def _file_of(part_class: type) -> str:
                 if needed in space:
                     add(space[needed], needed)
                 elif not hasattr(builtins, needed):
-                    raise UnwritableClass(_told(part_class, f"nothing is called {needed!r}"))
+                    raise UnwritableClass(_told(part_class, f"the name {needed!r} is not defined"))
             texts.append(ast.unparse(definition))
             if name != one.__name__:
                 texts.append(f"{name} = {one.__name__}")
         elif isinstance(one, str | int | float | bool | None | tuple) and _reads_back(one):
             texts.append(f"{name} = {one!r}")
         else:
-            why = f"it uses {name!r}, a {type(one).__name__} that no text says"
+            why = f"it uses {name!r}, a {type(one).__name__} that cannot be written as text"
             raise UnwritableClass(_told(part_class, why))
 
     add(part_class, part_class.__name__)
@@ -135,7 +135,7 @@ def _file_of(part_class: type) -> str:
 def _source(one: Any) -> ast.stmt:
     """The statement that defines a class or a function; raises `UnwritableClass`."""
     if "." in one.__qualname__:
-        raise UnwritableClass(_told(one, f"it is defined within another, as {one.__qualname__}"))
+        raise UnwritableClass(_told(one, f"it is nested in another definition, {one.__qualname__}"))
     for text in _texts(one):
         try:
             statements = ast.parse(text).body
@@ -144,7 +144,7 @@ def _source(one: Any) -> ast.stmt:
         for node in reversed(statements):
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == one.__name__:
                 return node
-    raise UnwritableClass(_told(one, "its source is not known"))
+    raise UnwritableClass(_told(one, "its source is not available"))
 
 
 def _texts(one: Any) -> Iterator[str]:
@@ -216,5 +216,5 @@ def _reads_back(value: Any) -> bool:
 
 
 def _told(one: Any, why: str) -> str:
-    where = f"write it into a file of its own and give that, as 'file.py:{one.__name__}'"
-    return f"{one.__name__} is no part that can be found again: {why}; {where}"
+    where = f"write it into its own file and use 'file.py:{one.__name__}'"
+    return f"{one.__name__} cannot be found again from a scenario: {why}; {where}"

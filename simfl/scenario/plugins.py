@@ -16,11 +16,11 @@ from simfl.common.files import NO_HANDLES
 from simfl.common.suggestion import nearest
 
 MOST_NAMED = 20
-"""Classes of a module up to which an error lists them all."""
+"""The most classes of a module that an error lists."""
 
 
 class PluginError(ValueError):
-    """An import path that leads to no class: `found` says what is wrong with it."""
+    """An import path without a class; `found` is the problem."""
 
     def __init__(self, found: str, accepted: str) -> None:
         super().__init__(found, accepted)
@@ -50,7 +50,7 @@ def import_class(name: str, base_dir: Path) -> type:
         module = load_file(file) if file else importlib.import_module(module_name)
     except FileNotFoundError:
         accepted = f"an existing file (looked for {file})"
-        raise PluginError(f"{name!r}, a file that is not there", accepted) from None
+        raise PluginError(f"{name!r}, which does not exist", accepted) from None
     except (Exception, SystemExit) as error:  # the user's module may do anything
         if isinstance(error, OSError) and error.errno in NO_HANDLES:
             raise
@@ -75,7 +75,7 @@ def import_class(name: str, base_dir: Path) -> type:
 
 
 def users_code(error: BaseException) -> str | None:
-    """What a user's own code did that ended in `error`, with its place; None: none is to blame."""
+    """The user's own code that caused `error`, with its place; None: none did."""
     while error.__cause__ is not None:  # what a SimPy process raised is raised anew, as a copy
         error = error.__cause__
     place = raised_at(error)

@@ -1,4 +1,4 @@
-"""The keys of a part as rows of a reference, read off its JSON Schema."""
+"""The keys of a part as rows of a reference, from its JSON Schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Schema = Mapping[str, Any]
 
 
 class KeyRow(NamedTuple):
-    """A key's path, what may stand there, its default ("" where it is needed), what it means."""
+    """A key's path, accepted values, default ("" if required) and meaning."""
 
     key: str
     accepted: str
@@ -22,7 +22,7 @@ class KeyRow(NamedTuple):
 
 
 def key_rows(nodes: Schema, needed: Sequence[str], prefix: str = "") -> Iterator[KeyRow]:
-    """A row for each key of a section, those of sections within it by their paths."""
+    """A row for each key of a section; keys of inner sections with their paths."""
     for key, node in nodes.items():
         inner, path = node, prefix + key
         if node.get("type") == "array" and isinstance(node.get("items"), dict):
@@ -47,7 +47,7 @@ def key_rows(nodes: Schema, needed: Sequence[str], prefix: str = "") -> Iterator
 
 
 def accepted_text(node: Schema, root: Schema | None = None) -> str:
-    """What may stand at a node of a schema, in words; `root` has the definitions it refers to."""
+    """The accepted values at a node of a schema, in words; `root` has its definitions."""
     bare = {name: value for name, value in node.items() if name != "description"}
     text = accepted_at({**bare, "$defs": (root or {}).get("$defs", {})}, ())
     return text.replace(f" ({PART_SCHEMA['description']})", "")

@@ -1,7 +1,7 @@
 """A scenario: the YAML file that describes one simulation, checked and frozen.
 
-This room knows the frame only. The parameters of the named parts (`Part`) are checked by the
-registry with the fields of the class that the name stands for.
+This package knows only the frame. The registry checks the parameters of named parts (`Part`) with
+the fields of the named class.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class Scenario(Section):
     dtype: Literal["float32", "float64"] = "float32"
     precision: Annotated[
         Literal["float32", "tf32", "bfloat16"],
-        Field(description="of products and convolutions in float32; others than that on a GPU"),
+        Field(
+            description="precision of products and convolutions in float32 runs; others need a GPU"
+        ),
     ] = "float32"
     data: DataSection
     model: AnyPart
@@ -72,7 +74,7 @@ class Scenario(Section):
         """The scenario in a YAML file, after `KEY=VALUE` overrides and with another seed.
 
         Raises ScenarioError, whose text names file, line and key. A scenario without a name is
-        called after its file.
+        named after its file.
         """
         source = read_source(path)
         if "scenario" in source.content and "data" not in source.content:
@@ -89,9 +91,9 @@ class Scenario(Section):
     def from_mapping(cls, content: Mapping[str, Any], base_dir: Path | str = ".") -> Scenario:
         """The scenario in a mapping; files of import paths are relative to `base_dir`.
 
-        Without a name it is called "scenario". A part may be given by its class, too. One that a
-        notebook or a script defines is written to a file in `runs/parts` of the working folder,
-        unless that holds this very file.
+        Its default name is "scenario". A part may also be given as a class. A class defined in a
+        notebook or a script is written to a file in `runs/parts` of the working folder, unless that
+        exists already.
         """
         folder = Path(base_dir).absolute()
         named = {"name": "scenario", **plain_content(content, folder)}
@@ -99,7 +101,7 @@ class Scenario(Section):
 
     @classmethod
     def of(cls, given: Scenario | Mapping[str, Any] | Path | str) -> Scenario:
-        """The scenario of a mapping, of a YAML file, or of the name of one that is shipped."""
+        """The scenario from a mapping, a YAML file, or the name of a shipped one."""
         if isinstance(given, Scenario):
             return given
         if isinstance(given, Mapping):
@@ -114,7 +116,7 @@ class Scenario(Section):
         return scenario
 
     def with_overrides(self, overrides: Mapping[str, Any] | Sequence[str]) -> Scenario:
-        """This scenario with other values: {"stop.versions": 5}, or as `--set` has it, KEY=VALUE.
+        """This scenario with other values: {"stop.versions": 5}, or KEY=VALUE as for `--set`.
 
         A value may be a class, as in `from_mapping`.
         """
@@ -130,19 +132,19 @@ class Scenario(Section):
         return titled(f"scenario {self.name}", html_of(self._source.content))
 
     def holds(self, keys: Keys) -> bool:
-        """Whether the content that it was made of has the key: not a default filled in."""
+        """Whether the given content has the key, as opposed to a filled-in default."""
         return self._source.holds(keys)
 
     def is_null(self, keys: Keys) -> bool:
-        """Whether that content has null there."""
+        """Whether the given content has null there."""
         return self._source.is_null(keys)
 
     def without(self, paths: Collection[Keys]) -> Scenario:
-        """This scenario with the keys at these paths at their defaults."""
+        """This scenario with defaults for the keys at these paths."""
         return self.from_source(self._source.without(paths))
 
     def as_given(self) -> dict[str, Any]:
-        """The content that it was made of, without defaults; own files by their whole paths."""
+        """The given content, without defaults; own files with absolute paths."""
         content = copy.deepcopy(self._source.content)
         for keys, (_, part) in self.parts().items():
             file = plugin_file(part.name, self.base_dir) if is_import_path(part.name) else None
@@ -157,18 +159,18 @@ class Scenario(Section):
 
     @property
     def base_dir(self) -> Path:
-        """The folder that files of import paths are relative to: the scenario file's."""
+        """The folder for relative files of import paths: the scenario file's."""
         return self._source.base_dir
 
     def below(self, data_root: Path | None) -> Scenario:
-        """This scenario with its data below a folder that an option named; None: as it was."""
+        """This scenario with its data below a folder given by an option; None: unchanged."""
         if data_root is None:
             return self
         return self.from_source(replace(self._source, data_root=data_root))
 
     @property
     def data_root(self) -> Path | None:
-        """The folder of the data; None where nobody has named one."""
+        """The folder of the data; None if not set."""
         return self._source.root
 
     def where(self, *keys: Key) -> KeyPath:
@@ -202,7 +204,7 @@ class Scenario(Section):
         }
 
     def plugin_files(self) -> list[Path]:
-        """The files of the user's own that parts of this scenario are written in."""
+        """The user's own files that contain parts of this scenario."""
         named = [part.name for _, part in self.parts().values() if is_import_path(part.name)]
         files = [plugin_file(name, self.base_dir) for name in named]
         return [file for file in files if file is not None]
@@ -213,11 +215,11 @@ class Scenario(Section):
         leave_out: Collection[Keys] = (),
         contents: Mapping[Keys, str] | None = None,
     ) -> Scenario:
-        """This scenario with the keys of its parts replaced: their defaults filled in, say.
+        """This scenario with the keys of its parts replaced, for example with defaults filled in.
 
-        Nothing of what stands at the paths of `leave_out` is written, or counts for the digest.
-        `contents` has, by the path of a key that names a file, what lies in it: that counts for
-        the digest, and not the file's place.
+        Values at the paths of `leave_out` are neither written nor part of the digest. `contents`
+        has the content of files, by the path of the key that names each: the content is part of the
+        digest, the file's place is not.
         """
         content = self.as_mapping()
         for (*above, last), keys in parts.items():
@@ -248,9 +250,9 @@ class Scenario(Section):
         return dump(content)
 
     def portable(self) -> dict[str, Any]:
-        """The content, with what lies in files by the files' content, not their place.
+        """The content, with files by their content, not their place.
 
-        Those are parts in files of the user's and, once parts are resolved, the data they name.
+        These are parts in the user's files and, once parts are resolved, their data files.
         """
         content = self.as_mapping()
         self._rename_files(content, _content_hash)
@@ -263,10 +265,10 @@ class Scenario(Section):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the content but for the scenario's name: equal for equal simulations.
+        """SHA-256 of the content except the scenario's name: equal for equal simulations.
 
-        Numbers count by value (1 is 1.0), and a part in a file of the user's by the file's
-        content, wherever it lies.
+        Numbers count by value (1 is 1.0), and a part in a user's file by the file's content,
+        regardless of its place.
         """
         content = self.portable()
         del content["name"]

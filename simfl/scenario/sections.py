@@ -1,4 +1,4 @@
-"""The sections of a scenario: what its keys are, but for those of the parts that it names."""
+"""The sections of a scenario: all keys except those of its named parts."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class _Shown(BaseModel):
 
 
 class Section(_Shown):
-    """Keys of the frame: frozen, and no others."""
+    """A section of the frame: frozen, without other keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
 
 class _Named(_Shown):
-    """A section whose keys other than its own belong to the part that it names."""
+    """A section with the name of a part, whose other keys belong to that part."""
 
     model_config = ConfigDict(frozen=True, extra="allow", protected_namespaces=())
 
@@ -54,7 +54,7 @@ class Part(_Named):
 
 
 def from_name(value: Any) -> Any:
-    """A part that is given by its bare name, as a section with that name."""
+    """Converts a part's bare name to a section with that name."""
     return {"name": value} if isinstance(value, str) else value
 
 
@@ -68,7 +68,7 @@ NotNegative = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 
 
 OF_GROUPS = ("availability", "allocation")
-"""Kinds of parts that a group of a population's clients may have of its own."""
+"""Kinds of parts that a population's group may set for itself."""
 
 
 def _with_named_parts(group: Any) -> Any:
@@ -95,7 +95,7 @@ class GrowingNoise(Section):
 
 
 class DataSection(_Named):
-    """The data set, whose own parameters stand beside these keys, and how it is divided."""
+    """The data set, with its own parameters beside these keys, and its partition."""
 
     partition: AnyPart = Field(default_factory=_part("iid"))
     validation_share: Share = Field(
@@ -103,19 +103,20 @@ class DataSection(_Named):
     )
     noise_variance: tuple[NotNegative, ...] | GrowingNoise = Field(
         default=(),
-        description="of Gaussian noise on inputs, one per client; {largest: v} is v i / N for"
-        " client i of N, as in NIID-Bench; nothing is no noise",
+        description="variance of Gaussian noise on inputs, one value per client; {largest: v}: v i"
+        " / N for client i of N, as in NIID-Bench; empty: no noise",
     )
     root: Annotated[str, Field(strict=True)] | None = Field(
-        default=None, description="folder of the data; null is --data-root or SIMFL_DATA"
+        default=None, description="folder of the data; null: --data-root or SIMFL_DATA"
     )
     augmentation: tuple[AnyPart, ...] = Field(
-        default=(), description="torchvision.transforms.v2 calls, each with its keyword arguments"
+        default=(),
+        description="transforms of torchvision.transforms.v2, each with its keyword arguments",
     )
 
 
 class PopulationSection(_Named):
-    """The clients and servers, whose own parameters stand beside these keys."""
+    """The clients and servers; the population's own parameters are beside these keys."""
 
     availability: AnyPart = Field(default_factory=_part("always"))
     uplink_codec: AnyPart = Field(default_factory=_part("float32"))
@@ -133,9 +134,9 @@ class PopulationSection(_Named):
         return {**values, "groups": [_with_named_parts(one) for one in groups]}
 
     def parts_of_groups(self) -> dict[tuple[str | int, ...], tuple[str, Part]]:
-        """The parts that groups of clients have of their own, by key path, each with its kind.
+        """The parts set by groups of clients, by key path, each with its kind.
 
-        What is no part is passed over: the population says what is wrong with it.
+        Other values are skipped; the population reports their errors.
         """
         groups = self.parameters.get("groups")
         return {
@@ -147,36 +148,36 @@ class PopulationSection(_Named):
 
 
 class Contributions(Section):
-    """Each client's test accuracy without collaboration, which some algorithms and measures need.
+    """Each client's test accuracy without collaboration, needed by some algorithms and measures.
 
-    It is found out by a run of the algorithm `standalone` with the same data, model, seed and
-    `local`, before the run itself, with seconds and joules of its own; or it is given.
+    It is computed by a run of the algorithm `standalone` with the same data, model, seed and
+    `local`, before the run itself, with separate seconds and joules; or it is given.
     """
 
     rounds: Count | None = Field(
-        default=None, description="rounds of standalone training; null is stop.versions"
+        default=None, description="rounds of standalone training; null: stop.versions"
     )
     accuracy: tuple[Accuracy, ...] | None = Field(
-        default=None, description="one per client, instead of training"
+        default=None, description="the accuracies, one per client, instead of training"
     )
 
 
 class AlgorithmSection(_Named):
-    """The algorithm, whose own parameters stand beside these keys."""
+    """The algorithm, with its own parameters beside these keys."""
 
     contributions: Contributions | None = Field(
-        default=None, description="what clients achieve alone; null: found out where it is needed"
+        default=None, description="the clients' standalone accuracy; null: computed if needed"
     )
 
     non_finite: Literal["stop", "drop", "reset"] = Field(
         default="stop",
-        description="what a NaN or infinite update does: end the run, be dropped, or be dropped"
-        " and have its client forget what it kept",
+        description="effect of a NaN or infinite update: end the run, drop it, or drop it and clear"
+        " the client's memory",
     )
 
 
 class Decisions(Section):
-    """Who, with whom, how fast: one policy per kind of decision."""
+    """The decision rules: one per kind of decision."""
 
     selection: AnyPart = Field(default_factory=_part("all"))
     association: AnyPart = Field(default_factory=_part("initial"))
@@ -194,40 +195,40 @@ class Plateau(Section):
 
 
 class Stop(Section):
-    """When a run ends: at the first criterion that is met; at least one is needed."""
+    """The end of a run: the first criterion that is met; at least one is required."""
 
     versions: Count | None = Field(default=None, description="global versions")
     time_s: Positive | None = Field(default=None, description="simulated seconds")
-    energy_j: Positive | None = Field(default=None, description="joules of all machines together")
-    bytes: Positive | None = Field(default=None, description="bytes that arrived, over all links")
+    energy_j: Positive | None = Field(default=None, description="joules of all machines")
+    bytes: Positive | None = Field(default=None, description="delivered bytes, over all links")
     accuracy: Annotated[float, Field(strict=True, le=1, allow_inf_nan=False)] | None = Field(
         default=None, description="test accuracy, or R^2 of a regression"
     )
     loss: NotNegative | None = Field(default=None, description="test loss")
-    plateau: Plateau | None = Field(default=None, description="no more gain in accuracy")
+    plateau: Plateau | None = Field(
+        default=None, description="stop when accuracy no longer improves"
+    )
 
     @model_validator(mode="after")
     def _has_a_criterion(self) -> Stop:
         names = list(type(self).model_fields)
         if all(getattr(self, name) is None for name in names):
-            raise ValueError(f"a run needs an end: give at least one of {', '.join(names)}")
+            raise ValueError(f"a run needs an end: set at least one of {', '.join(names)}")
         return self
 
 
 class Evaluate(Section):
-    """How often the global model is evaluated, and whether for every client too."""
+    """The evaluation of the global model, and optionally on every client's data."""
 
-    every: Count = Field(default=1, description="versions from one evaluation to the next")
-    clients: Flag = Field(default=False, description="evaluate on every client's data too")
+    every: Count = Field(default=1, description="versions between two evaluations")
+    clients: Flag = Field(default=False, description="also evaluate on every client's data")
     measures: tuple[AnyPart, ...] = Field(
         default=(), description="measures of the finished run, kept in its manifest"
     )
 
 
 class Log(Section):
-    """What the event log keeps: every event, or rounds only."""
+    """The contents of the event log: every event, or only rounds."""
 
     level: Literal["full", "rounds"] = "full"
-    rows_per_segment: Count = Field(
-        default=100_000, description="rows per file while the run is going"
-    )
+    rows_per_segment: Count = Field(default=100_000, description="rows per file during the run")

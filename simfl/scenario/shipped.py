@@ -9,7 +9,7 @@ from simfl.scenario.yaml_source.error import ScenarioError
 
 
 def shipped_scenarios() -> dict[str, Path]:
-    """Scenarios by name: those inside an installed package, else the checkout's folder."""
+    """Scenarios by name: from the installed package, or the checkout's folder."""
     package = Path(__file__).parents[1]
     inside = package / "_data" / "scenarios"
     folder = inside if inside.is_dir() else package.parent / "scenarios"
@@ -21,7 +21,7 @@ def shipped_scenarios() -> dict[str, Path]:
 
 
 def scenario_path(name: Path | str) -> Path:
-    """The file that is meant: a path, or a shipped scenario by its name; raises ScenarioError."""
+    """The scenario file of a path or of a shipped scenario's name; raises ScenarioError."""
     path, said = Path(name), str(name)
     if path.suffix in {".yaml", ".yml"} or path.exists():
         return path
@@ -30,6 +30,6 @@ def scenario_path(name: Path | str) -> Path:
         namesakes = [one for one in known if one.rpartition("/")[2] == said]
         hint = nearest(namesakes[0] if namesakes else said, known) or ";"
         none = f"no such file, and no shipped scenario of that name{hint}"
-        message = f"{none} `simfl list scenarios` names them"
+        message = f"{none} `simfl list scenarios` lists them"
         raise ScenarioError(said, None, "", "no such file", "a scenario", message)
     return known[said]

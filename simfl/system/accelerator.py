@@ -17,10 +17,10 @@ from simfl.system.measured import MeasuredProcessor
 
 @dataclass(frozen=True)
 class Mode:
-    """A named power mode, as `nvpmodel` sets it: a cap on the clock, and the power at it."""
+    """A named power mode, as set by `nvpmodel`: a frequency cap, and the power at it."""
 
-    frequency_max_hz: Annotated[float, "> 0", "the clock in this mode"]
-    power_active_w: Annotated[float, ">= 0", "at full utilisation in this mode"]
+    frequency_max_hz: Annotated[float, "> 0", "the clock frequency in this mode"]
+    power_active_w: Annotated[float, ">= 0", "power at full utilisation in this mode"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,15 +37,19 @@ class Accelerator(MeasuredProcessor):
         float | None, "> 0", "<= 1", "share of flops_per_s that training reaches"
     ] = None
     frequency_min_hz: Annotated[float, "> 0"]
-    frequency_max_hz: Annotated[float, "> 0", "the clock it runs at unless told otherwise"]
-    power_active_w: Annotated[float, ">= 0", "at full utilisation, or in training at measured_hz"]
-    power_idle_w: Annotated[float, ">= 0", "at no utilisation, part of the device's idle power"]
+    frequency_max_hz: Annotated[float, "> 0", "the clock frequency, unless set otherwise"]
+    power_active_w: Annotated[
+        float, ">= 0", "power at full utilisation, or in training at measured_hz"
+    ]
+    power_idle_w: Annotated[
+        float, ">= 0", "power at zero utilisation, part of the device's idle power"
+    ]
     frequency_levels_hz: Annotated[
-        tuple[float, ...] | None, "the clock frequencies that exist, ascending; null is any"
+        tuple[float, ...] | None, "the existing clock frequencies, ascending; null: any"
     ] = None
     modes: Annotated[Mapping[str, Mode], "power modes by name"] = field(default_factory=dict)
     cycles_per_example: Annotated[
-        float | None, "> 0", "clock cycles of one example's training step, whatever the model"
+        float | None, "> 0", "cycles to train on one example, for any model"
     ] = None
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Batteries: what flows in, what is drawn, what is lost, and when one runs empty.
+"""Batteries: charging, discharging, losses, and when one runs empty.
 
 While load and supply are constant the charge changes linearly, E(t) = clip(E + (P_in - P_load) t,
 0, capacity), so that a walk over the supply's steps is exact. What the battery cannot hold is

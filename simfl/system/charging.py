@@ -1,4 +1,4 @@
-"""How batteries are charged: by a charger at certain hours, and by what is harvested."""
+"""Charging of batteries: by a charger at certain hours, and by harvesting."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Charging:
         1.0,
     )
     lowest: Annotated[
-        float, "> 0", "<= 1", "level to take part with unless charging, and to restart at"
+        float, "> 0", "<= 1", "least level to take part with (unless charging), and to restart at"
     ] = 0.2
 
     def __post_init__(self) -> None:
         if self.plug_in_s == self.unplug_s:
-            raise ValueError("unplug_s: equals plug_in_s; a charge_w of 0 is no charger")
+            raise ValueError("unplug_s: equals plug_in_s; a charge_w of 0 means no charger")
         if self.initial[0] > self.initial[1]:
             raise ValueError(f"initial: found {list(self.initial)}, accepted: low <= high")
         if self.harvest_w:

@@ -1,4 +1,4 @@
-"""CPUs: how long a computation takes and what it draws at a clock frequency.
+"""CPUs: duration and power of computations at a clock frequency.
 
 CMOS model of mobile and edge computing: with W cycles in total over n equally fast cores at clock
 f, t = W / (n f) and E_dyn = kappa W f^2, independent of n (Mao et al., IEEE COMST 2017; Tran et
@@ -39,22 +39,24 @@ class Cpu(MeasuredProcessor):
     frequency_min_hz: Annotated[float, "> 0"]
     frequency_max_hz: Annotated[float, "> 0"]
     frequency_levels_hz: Annotated[
-        tuple[float, ...] | None, "the clock frequencies that exist, ascending; null is any"
+        tuple[float, ...] | None, "the existing clock frequencies, ascending; null: any"
     ] = None
     kappa: Annotated[float | None, ">= 0", "W/Hz^exponent per core: power is kappa f^exponent"] = (
         None
     )
-    exponent: Annotated[float, ">= 1", "<= 10", "of the frequency in the dynamic power"] = 3.0
-    power_static_w: Annotated[float, ">= 0", "per core, beyond idle power, while busy"] = 0.0
+    exponent: Annotated[
+        float, ">= 1", "<= 10", "exponent of the frequency in the dynamic power"
+    ] = 3.0
+    power_static_w: Annotated[float, ">= 0", "static power per busy core, above idle power"] = 0.0
     power_table: Annotated[
         tuple[tuple[float, float], ...] | None,
         "measured [Hz, W] pairs per busy core, ascending, static power included; replaces kappa",
     ] = None
     cycles_per_example: Annotated[
-        float | None, "> 0", "cycles of one example's training step, whatever the model"
+        float | None, "> 0", "cycles to train on one example, for any model"
     ] = None
     cycles_per_bit: Annotated[
-        float | None, "> 0", "cycles of a training step per bit of the example, whatever the model"
+        float | None, "> 0", "cycles to train per bit of an example, for any model"
     ] = None
     flops_per_s: Annotated[
         float | None, "> 0", "sustained float32 operations per second at the highest clock"
@@ -75,7 +77,9 @@ class Cpu(MeasuredProcessor):
         "measured watts of the whole device while all cores train, in place of kappa",
     ] = field(default=None, kw_only=True, repr=False)
     power_idle_w: Annotated[
-        float | None, ">= 0", "what of them is idle power; null: the device's power_idle_w"
+        float | None,
+        ">= 0",
+        "the idle power included in power_active_w; null: the device's power_idle_w",
     ] = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Machines: clients' devices, and the servers of the edge and the cloud."""
+"""Machines: client devices, edge servers and cloud servers."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ class Device:
     """
 
     name: str
-    device_class: Annotated[str, "sbc, phone, edge_gpu, pc, mcu, ..."]
+    device_class: Annotated[str, "device class: sbc, phone, edge_gpu, pc, mcu, ..."]
     processor: Processor
-    power_idle_w: Annotated[float, ">= 0", "the whole device without its radio, always paid"]
-    memory_bytes: Annotated[float | None, "> 0", "what training may fill; null: unknown"]
-    battery_j: Annotated[float | None, "> 0", "a full battery; null is mains power"] = None
+    power_idle_w: Annotated[
+        float, ">= 0", "idle power of the whole device without its radio, always drawn"
+    ]
+    memory_bytes: Annotated[float | None, "> 0", "memory available for training; null: unknown"]
+    battery_j: Annotated[float | None, "> 0", "energy of a full battery; null: mains power"] = None
     sources: Mapping[str, str] = field(default_factory=dict)
     unverified: tuple[str, ...] = ()
 
@@ -48,7 +50,7 @@ class Server:
 
     name: str
     processor: Processor
-    power_idle_w: Annotated[float, ">= 0", "the whole machine, always paid"]
+    power_idle_w: Annotated[float, ">= 0", "idle power of the whole machine, always drawn"]
     memory_bandwidth_bytes_per_s: Annotated[float, "> 0"]
     overhead_s: Annotated[float, ">= 0", "fixed time per call (dispatch, serialisation)"]
     memory_bytes: Annotated[float | None, "> 0", "null: unknown"] = None

@@ -1,4 +1,4 @@
-"""What breaks and is repaired: clients, edge servers, links between edge servers and the cloud.
+"""Failures and repairs of clients, edge servers, and links to the cloud.
 
 Each of them works and fails in turn, an alternating renewal process from draws of its own: how
 often edge servers crash changes nothing about who is present, fades or computes how fast. With
@@ -21,15 +21,15 @@ from simfl.system.availability.sojourn import Sojourn
 
 @dataclass(frozen=True)
 class Outages:
-    """How long something works until it fails, and how long until it is repaired."""
+    """Mean times between failures and to repair."""
 
-    works: Annotated[Sojourn, "from repair to failure"]
-    broken: Annotated[Sojourn, "from failure to repair"]
+    works: Annotated[Sojourn, "mean time from repair to failure"]
+    broken: Annotated[Sojourn, "mean time from failure to repair"]
 
 
 @dataclass(frozen=True)
 class Faults:
-    """What fails; null: never. The state of a run at time 0 is that of one long under way."""
+    """Failures; null: never. At time 0 the state is that of a run long in progress."""
 
     clients: Annotated[Outages | None, "a client that crashes loses its round"] = None
     edge_servers: Annotated[

@@ -1,4 +1,4 @@
-"""Links: how long a message takes and what both ends pay for it.
+"""Links: the duration and energy of messages.
 
 Powers are those of the client end's interface. Phones' radios have been fitted so: power for being
 active plus a slope times the rate, a promotion before the first message and a tail after the last
@@ -23,31 +23,36 @@ from simfl.system.radio_paths import RadioPaths
 class Link(ABC):
     """Base of every link: a frozen dataclass whose fields are the keys of `link:`.
 
-    `needs_places` says that the rate depends on where the ends stand.
+    `needs_places`: the rate depends on the positions of the ends.
     """
 
     needs_places: ClassVar[bool] = False
 
     rtt_s: Annotated[float, ">= 0", "round-trip time; a message takes half of it"]
-    power_transmit_w: Annotated[float, ">= 0", "client end's interface while it sends"]
-    power_receive_w: Annotated[float, ">= 0", "client end's interface while it receives"]
-    power_idle_w: Annotated[float, ">= 0", "client end's interface while it waits"]
+    power_transmit_w: Annotated[float, ">= 0", "power of the client's interface while it sends"]
+    power_receive_w: Annotated[float, ">= 0", "power of the client's interface while it receives"]
+    power_idle_w: Annotated[float, ">= 0", "power of the client's interface while it waits"]
     jitter_s: Annotated[float, ">= 0", "standard deviation of the round-trip time"] = 0.0
     slope_up_w_per_bps: Annotated[float, ">= 0", "added to power_transmit_w per bit/s sent"] = 0.0
     slope_down_w_per_bps: Annotated[
         float, ">= 0", "added to power_receive_w per bit/s received"
     ] = 0.0
-    energy_j_per_byte: Annotated[float, ">= 0", "spent by the network between the ends"] = 0.0
-    promotion_s: Annotated[float, ">= 0", "a sleeping radio takes so long to wake up"] = 0.0
-    power_promotion_w: Annotated[float | None, ">= 0", "interface while it wakes up"] = None
-    tail_s: Annotated[float, ">= 0", "the radio stays awake so long after a message"] = 0.0
-    power_tail_w: Annotated[float | None, ">= 0", "interface in its tail"] = None
+    energy_j_per_byte: Annotated[float, ">= 0", "energy of the network between the ends"] = 0.0
+    promotion_s: Annotated[float, ">= 0", "time that a sleeping radio takes to wake up"] = 0.0
+    power_promotion_w: Annotated[
+        float | None, ">= 0", "power of the interface while it wakes up"
+    ] = None
+    tail_s: Annotated[float, ">= 0", "time that the radio stays awake after a message"] = 0.0
+    power_tail_w: Annotated[float | None, ">= 0", "power of the interface in its tail"] = None
     duty_cycle: Annotated[float, "> 0", "<= 1", "share of the time in which it may send"] = 1.0
     loss_probability: Annotated[
-        float, ">= 0", "<= 1", "of one attempt to send a message, in runs with message_loss alone"
+        float,
+        ">= 0",
+        "<= 1",
+        "probability that an attempt to send a message is lost, only in runs with message_loss",
     ] = 0.0
     shared_channel: Annotated[
-        bool, "its rate is that of a channel which all clients of an access point share, as Wi-Fi's"
+        bool, "its rate is that of a channel shared by all clients of an access point, as for Wi-Fi"
     ] = False
 
     def __post_init__(self) -> None:
@@ -55,7 +60,7 @@ class Link(ABC):
             raise ValueError("jitter_s: a link without rtt_s has no latency that could vary")
         for state in ("promotion", "tail"):
             if getattr(self, f"{state}_s") > 0 and getattr(self, f"power_{state}_w") is None:
-                raise ValueError(f"power_{state}_w: missing, needed where {state}_s is given")
+                raise ValueError(f"power_{state}_w: missing, needed with {state}_s")
 
     def band(self, factor: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Signal to noise over the whole band, and bit/s/Hz at best, where `channel` gave `factor`.

@@ -26,7 +26,9 @@ class LogDistanceRadio(ShannonLink):
     path_loss_distance_m: Annotated[float, "> 0", "d0, the reference distance"]
     path_loss_exponent: Annotated[float, ">= 0", "n, 2 in free space to 4"]
     shadowing_db: Annotated[float, ">= 0", "standard deviation between paths"] = 0.0
-    distance_min_m: Annotated[float, "> 0", "nearer clients count as this far"] = 1.0
+    distance_min_m: Annotated[
+        float, "> 0", "smallest distance; nearer clients count as this far"
+    ] = 1.0
 
     def loss_db(self, paths: RadioPaths) -> FloatArray:
         """Path loss plus the path's shadowing."""

@@ -1,4 +1,4 @@
-"""Processors by what was measured: seconds of a training step, watts meanwhile, rates by kind.
+"""Processors from measurements: seconds of a training step, rates by kind of work.
 
 Seconds and watts hold for the model and the clock that they were measured with. A processor turns
 them into its own terms when it is made: cycles of an example, which take so long at that clock,
@@ -32,20 +32,20 @@ from simfl.system.rates import Rates
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredProcessor(Processor):
-    """What every kind of processor may be given in place of its own terms."""
+    """Measured keys that every kind of processor accepts in place of its own."""
 
     rates: Annotated[Rates | None, "sustained rates by kind of work; null: flops_per_s for all"] = (
         None
     )
     bandwidth_bytes_per_s: Annotated[
-        float | None, "> 0", "at which layers read and write activations; null: it takes no time"
+        float | None, "> 0", "memory bandwidth for activations of layers; null: these take no time"
     ] = None
     seconds_per_step: Annotated[float, ">= 0", "fixed time of every training step"] = 0.0
     seconds_per_place: Annotated[
-        float, ">= 0", "fixed time, in a step, of every place that a recurrent layer goes through"
+        float, ">= 0", "fixed time in a step for every position of a recurrent layer"
     ] = 0.0
     seconds_per_example: Annotated[
-        float | None, "> 0", "measured seconds of one example's training step, whatever the model"
+        float | None, "> 0", "measured seconds to train on one example, for any model"
     ] = field(default=None, repr=False)
     seconds_per_batch: Annotated[
         float | None, "> 0", "measured seconds of a training step, with batch_examples"
@@ -54,7 +54,7 @@ class MeasuredProcessor(Processor):
         default=None, repr=False
     )
     measured_hz: Annotated[
-        float | None, "> 0", "the clock that it was measured at; null: the highest"
+        float | None, "> 0", "the clock frequency of the measurement; null: the highest"
     ] = field(default=None, repr=False)
 
     @property
@@ -119,9 +119,7 @@ class MeasuredProcessor(Processor):
         """ValueError where there are such terms beside `name`, which takes no notice of them."""
         if self.goes_by_kind:
             kinds = "rates, bandwidth_bytes_per_s, seconds_per_step and seconds_per_place"
-            raise ValueError(
-                f"{name}: holds for a whole step, whatever the model; excludes {kinds}"
-            )
+            raise ValueError(f"{name}: holds for a whole step of any model; excludes {kinds}")
 
     def measured_s(self) -> float | None:
         """Seconds of an example at `clock_hz`; None where none were measured."""

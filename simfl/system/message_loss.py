@@ -1,4 +1,4 @@
-"""Lost messages, and what it takes to send them again."""
+"""Lost messages, and the cost of sending them again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simfl.system.link_columns import LinkColumns
 
 @dataclass(frozen=True)
 class MessageLoss:
-    """A sender waits for an acknowledgement and sends again, later each time; then gives up.
+    """A sender without acknowledgement sends again, after growing timeouts; then it gives up.
 
     An attempt is lost with probability q, whatever came before. After the i-th lost attempt the
     sender waits timeout_s * backoff^(i-1). With R + 1 = `attempts_max`, a message is never
@@ -23,11 +23,14 @@ class MessageLoss:
     """
 
     probability: Annotated[
-        float | None, ">= 0", "<= 1", "that an attempt is lost, on every link; null: each its own"
+        float | None,
+        ">= 0",
+        "<= 1",
+        "probability that an attempt is lost, on every link; null: each link's own",
     ] = None
-    timeout_s: Annotated[float, ">= 0", "until the first repetition"] = 1.0
-    attempts_max: Annotated[int, ">= 1", "<= 100", "how often a message is sent at most"] = 4
-    backoff: Annotated[float, ">= 1", "<= 10", "factor on the next wait"] = 2.0
+    timeout_s: Annotated[float, ">= 0", "timeout before the first repetition"] = 1.0
+    attempts_max: Annotated[int, ">= 1", "<= 100", "the most attempts for a message"] = 4
+    backoff: Annotated[float, ">= 1", "<= 10", "factor on the timeout after each attempt"] = 2.0
 
     def __post_init__(self) -> None:
         longest_s = self.wait_s(self.attempts_max)

@@ -1,4 +1,4 @@
-"""What every processor does: how long a computation takes, and what it draws meanwhile."""
+"""The interface of every processor: duration and power of computations."""
 
 from __future__ import annotations
 

@@ -32,7 +32,9 @@ class Region:
     carbon_gco2_per_kwh: Annotated[Steps, "pairs of time in seconds and grams of CO2 equivalent"]
     price_per_kwh: Annotated[Steps | None, "pairs of time in seconds and money"] = None
     currency: str = "EUR"
-    period_s: Annotated[float | None, "> 0", "after which both begin again; null: never"] = 86400.0
+    period_s: Annotated[float | None, "> 0", "seconds after which both repeat; null: never"] = (
+        86400.0
+    )
     sources: Mapping[str, str] = field(default_factory=dict)
     unverified: tuple[str, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Radio links whose rate follows from the channel: Shannon's capacity with a gap to it.
+"""Radio links with rates from the channel: Shannon's capacity with a gap.
 
 r = eta b min(log2(1 + p h / (Gamma F N0 b)), se_max)
 
@@ -35,20 +35,26 @@ def capacity_bps(bandwidth_hz: ArrayLike, snr: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class ShannonLink(Link):
-    """Base of the radio links; a subclass says what a path loses on the way."""
+    """Base of the radio links; a subclass defines the path loss."""
 
     needs_places: ClassVar[bool] = True
 
-    uplink_bandwidth_hz: Annotated[float, "> 0", "of the client's transmission"]
-    downlink_bandwidth_hz: Annotated[float, "> 0", "of the transmission to the client"]
-    uplink_radiated_w: Annotated[float, "> 0", "by the client; what it drains is more"]
-    downlink_radiated_w: Annotated[float, "> 0", "by the access point, to one client"]
-    noise_figure_db: Annotated[float, ">= 0", "of the receivers, 7 to 9 for real ones"]
+    uplink_bandwidth_hz: Annotated[float, "> 0", "bandwidth of the client's transmission"]
+    downlink_bandwidth_hz: Annotated[float, "> 0", "bandwidth of the transmission to the client"]
+    uplink_radiated_w: Annotated[float, "> 0", "radiated power of the client, less than it draws"]
+    downlink_radiated_w: Annotated[
+        float, "> 0", "radiated power of the access point, to one client"
+    ]
+    noise_figure_db: Annotated[float, ">= 0", "noise figure of the receivers, 7 to 9 for real ones"]
     noise_w_per_hz: Annotated[float, "> 0", "noise density"] = THERMAL_NOISE_W_PER_HZ
     snr_gap_db: Annotated[float, ">= 0", "between capacity and real codes"] = 0.0
-    bandwidth_efficiency: Annotated[float, "> 0", "<= 1", "share that carries data"] = 1.0
+    bandwidth_efficiency: Annotated[float, "> 0", "<= 1", "share of the band that carries data"] = (
+        1.0
+    )
     spectral_efficiency_max: Annotated[float, "> 0", "bit/s/Hz of the best modulation"] = 7.4
-    fading_blocks: Annotated[int, ">= 0", "fading gains a message is averaged over; 0: none"] = 1
+    fading_blocks: Annotated[
+        int, ">= 0", "number of fading gains that a message is averaged over; 0: no fading"
+    ] = 1
 
     @abstractmethod
     def loss_db(self, paths: RadioPaths) -> FloatArray:

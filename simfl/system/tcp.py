@@ -1,4 +1,4 @@
-"""A long path that one TCP connection fills as far as lost packets let it."""
+"""A long path with one TCP connection, limited by lost packets."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ class TcpLink(FixedRateLink):
     p is the share of *packets* lost, which TCP repairs; `loss_probability` loses whole messages.
     Each message opens a connection first, for `setup_round_trips`, and starts slowly: a round trip
     lets `initial_window` packets pass, the next one twice as many, until what is under way fills
-    the path (Kurose and Ross, Computer Networking, latency with a dynamic window, without the
-    first packet's own time). For one that is kept open and warm take no set-up and a large window.
+    the path (Kurose and Ross, Computer Networking, latency with a dynamic window, without the first
+    packet's own time). For a connection that is kept open and warm use no set-up and a large
+    window.
     """
 
     name: ClassVar[str] = "tcp"
 
     packet_loss: Annotated[float, "> 0", "< 1", "p, share of packets lost"]
     segment_bytes: Annotated[float, "> 0", "MSS, payload of one packet"] = 1460.0
-    setup_round_trips: Annotated[float, ">= 0", "before the first bit; 1 for TCP, 2 with TLS"] = 1.0
+    setup_round_trips: Annotated[
+        float, ">= 0", "round trips before the first bit; 1 for TCP, 2 with TLS"
+    ] = 1.0
     initial_window: Annotated[float, "> 0", "packets of the first round trip (RFC 6928)"] = 10.0
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Thermal throttling: a CPU that clocks down when its case gets hot, in closed form.
+"""Thermal throttling in closed form: a CPU that lowers its frequency when its case gets hot.
 
 The case is one heat capacity behind one thermal resistance (a lumped RC model, as in Linux's
 thermal governors):
@@ -40,9 +40,11 @@ class ThermalCpu(Cpu):
 
     thermal_resistance_k_per_w: Annotated[float, "> 0", "kelvin above rest per active watt"] = 8.0
     heat_capacity_j_per_k: Annotated[float, "> 0"] = 40.0
-    temperature_rest_c: Annotated[float, "what the idle device settles at"] = 25.0
-    temperature_hot_c: Annotated[float, "at which it clocks down"] = 45.0
-    temperature_cool_c: Annotated[float, "at which it clocks up again"] = 42.0
+    temperature_rest_c: Annotated[float, "temperature of the idle device"] = 25.0
+    temperature_hot_c: Annotated[float, "temperature at which it lowers its frequency"] = 45.0
+    temperature_cool_c: Annotated[float, "temperature at which it raises its frequency again"] = (
+        42.0
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -40,10 +40,14 @@ class UmiRadio(ShannonLink):
     name: ClassVar[str] = "umi_radio"
 
     carrier_hz: Annotated[float, ">= 5e8", "<= 1e11", "carrier frequency"]
-    client_height_m: Annotated[float, ">= 1.5", "<= 22.5", "of the client's antenna"] = 1.5
-    station_height_m: Annotated[float, "> 1", "of the access point's antenna"] = 10.0
-    shadowing_sight_db: Annotated[float, ">= 0", "between paths with line of sight"] = 4.0
-    shadowing_blocked_db: Annotated[float, ">= 0", "between paths without"] = 7.82
+    client_height_m: Annotated[float, ">= 1.5", "<= 22.5", "height of the client's antenna"] = 1.5
+    station_height_m: Annotated[float, "> 1", "height of the access point's antenna"] = 10.0
+    shadowing_sight_db: Annotated[
+        float, ">= 0", "standard deviation between paths with line of sight"
+    ] = 4.0
+    shadowing_blocked_db: Annotated[
+        float, ">= 0", "standard deviation between paths without line of sight"
+    ] = 7.82
 
     def path_loss_db(self, distance_m: ArrayLike, sight: ArrayLike) -> FloatArray:
         """Path loss at distances between the antennas, for paths with (True) and without sight."""

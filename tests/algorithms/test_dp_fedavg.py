@@ -88,7 +88,7 @@ def test_epsilon_without_the_accountant_is_refused_with_the_reason(
 ) -> None:
     """Before the run."""
     monkeypatch.setitem(sys.modules, "dp_accounting", None)  # type: ignore[arg-type]
-    with pytest.raises(ScenarioError, match=r"epsilon is not computed .* 'simfl\[privacy\]'"):
+    with pytest.raises(ScenarioError, match=r"epsilon is not computed, .* 'simfl\[privacy\]'"):
         assemble(scenario({"name": "dp_fedavg"}, evaluate={"measures": ["privacy"]}))
 
 

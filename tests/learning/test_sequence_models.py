@@ -144,7 +144,7 @@ def test_a_token_that_no_table_has_is_an_error(tmp_path: Path) -> None:
         model={"name": "gru", "tokens": 6},
     )
 
-    with pytest.raises(ScenarioError, match=r"model.tokens: found 6, of which 6, which the data"):
+    with pytest.raises(ScenarioError, match=r"model.tokens: found 6, but the data have"):
         assemble(scenario)
 
 

@@ -267,7 +267,7 @@ def test_of_an_ensemble_of_players_utilities_are_told_and_nothing_else(tmp_path)
 def test_a_measure_of_the_model_needs_one(tmp_path):
     """An algorithm that learns nothing is refused, as is a folder without a model."""
     section = {"measures": [{"name": "core_stability"}]}
-    with pytest.raises(ScenarioError, match="core_stability looks at the final model"):
+    with pytest.raises(ScenarioError, match="core_stability needs the final model"):
         simfl.run(small(algorithm="none", evaluate=section), tmp_path / "run")
     simfl.run(small(algorithm="none"), tmp_path / "none")
     with pytest.raises(RunFolderError, match=r"model\.safetensors: not there"):

@@ -1,1 +1,1 @@
-"""Values of a scenario against the types of its fields."""
+"""Validation of a scenario's values by the types of its fields."""

@@ -54,7 +54,7 @@ class Parameter:
 
 
 def parameters(target: type) -> tuple[list[Parameter], bool]:
-    """The keys that `target` is configured by, and whether it takes any other key too."""
+    """The keys of `target`, and whether it also takes any other key."""
     owner = next(one for one in target.__mro__ if "__init__" in vars(one))
     if owner is object:
         return [], False
@@ -74,7 +74,7 @@ def parameters(target: type) -> tuple[list[Parameter], bool]:
 
 @cache
 def file_keys(target: type) -> tuple[str, ...]:
-    """The keys of `target` that name a file or folder of data."""
+    """The keys of `target` that name a data file or folder."""
     return tuple(one.name for one in parameters(target)[0] if _names_a_file(one.annotation))
 
 
@@ -104,7 +104,7 @@ def adapter(
 ) -> TypeAdapter[Any]:
     """Checks a mapping against the keys of `target` and calls `construct` (`target`) with them.
 
-    `supplied` names arguments that somebody else gives, so that they may be missing here.
+    `supplied` names arguments that are given later, so they may be missing here.
     """
     checked: Any = Annotated[_shape(target, supplied), AfterValidator(_caller(construct or target))]
     return TypeAdapter(checked)
@@ -142,7 +142,7 @@ def _shape(target: type, supplied: Collection[str]) -> Any:
 
 
 def checked_type(annotation: Any) -> Any:
-    """The type that pydantic checks for a key of this annotation."""
+    """The type that pydantic checks for a key with this annotation."""
     return _checked(annotation, {})
 
 
@@ -220,10 +220,10 @@ def _beside_or_below_root(text: str, info: ValidationInfo) -> Path:
     places = [beside] if root is None else [beside, Path(root) / text]
     found = next((place for place in places if place.exists()), None)
     if found is None:
-        below = "no data root is named" if root is None else f"not below the data root {root}"
+        below = "no data root is set" if root is None else f"not below the data root {root}"
         raise DataMissing(
-            f"no file {beside}, and {below}; put it there, or name the data root that has it with"
-            f" --data-root, SIMFL_DATA or data.root"
+            f"no file {beside}, and {below}; put it there, or set the data root that has it with"
+            " --data-root, SIMFL_DATA or data.root"
         )
     return found
 
@@ -260,7 +260,7 @@ class LenientJsonSchema(GenerateJsonSchema):
 
 
 def canonical(value: Any) -> Any:
-    """Plain values in which whole numbers are integers, so that equal ones are written alike."""
+    """Plain values with whole numbers as integers, so that equal ones are written equally."""
     if isinstance(value, dict):
         return {key: canonical(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -269,7 +269,7 @@ def canonical(value: Any) -> Any:
 
 
 def json_schema(checker: TypeAdapter[Any]) -> dict[str, Any]:
-    """The JSON Schema of what `checker` accepts, without references: it fits into any other."""
+    """The JSON Schema of the values that `checker` accepts, without references."""
     schema = checker.json_schema(schema_generator=LenientJsonSchema)
     result: dict[str, Any] = _inlined(schema, schema.pop("$defs", {}))
     return result

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a scenario's values, as one error at its place."""
+"""Turns pydantic's validation errors into one scenario error at its place."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Value = TypeVar("Value")
 def validate(
     checker: TypeAdapter[Value], value: Any, where: KeyPath, beside: Collection[str] = ()
 ) -> Value:
-    """`value` checked; raises ScenarioError, placed at `where`, for the first thing wrong with it.
+    """The checked `value`; raises ScenarioError, placed at `where`, for its first error.
 
-    `beside` names keys that may stand in the same section though `checker` does not know them.
+    `beside` names keys that are allowed in the same section although `checker` does not know them.
     """
     folders = {"base_dir": where.source.base_dir, "data_root": where.source.root}
     try:
@@ -69,9 +69,9 @@ def _scenario_error(
 
 
 SYNONYMS = {"lr": "learning_rate", "batch": "batch_size", "bs": "batch_size", "epoch": "epochs"}
-"""What other tools call keys, and what they are called here."""
+"""Names of keys in other tools, and their names here."""
 OF_POPULATIONS = ("start_time",)
-"""Keys that are looked for at the top, and belong to the populations' own."""
+"""Keys of populations that users often put at the top level."""
 
 
 def _elsewhere(name: str, schema: dict[str, Any], path: Sequence[Key], known: Sequence[str]) -> str:

@@ -1,1 +1,1 @@
-"""YAML text, and where in it each value stands."""
+"""YAML text, with the position of each value."""

@@ -1,4 +1,4 @@
-"""What is wrong with a scenario, in one line."""
+"""Errors in a scenario, in one line."""
 
 from __future__ import annotations
 

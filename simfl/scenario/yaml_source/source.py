@@ -1,4 +1,4 @@
-"""Where a scenario's values come from: YAML text with line numbers, and overrides on top of it."""
+"""The sources of a scenario's values: YAML text with line numbers, and overrides."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Source:
         return section
 
     def without(self, paths: Collection[tuple[Key, ...]]) -> Source:
-        """This content without the keys at these paths, as far as it has them."""
+        """This content without the keys at these paths, if present."""
         content = copy.deepcopy(self.content)
         remove(content, paths)
         gone = [
@@ -138,7 +138,7 @@ def key_and_value(override: str) -> tuple[str, Any]:
 
 @dataclass(frozen=True)
 class KeyPath:
-    """A place in a scenario: what an error about it needs to say where it is."""
+    """A place in a scenario, for errors about it."""
 
     source: Source
     keys: tuple[Key, ...] = ()
@@ -148,7 +148,7 @@ class KeyPath:
         return KeyPath(self.source, (*self.keys, *keys))
 
     def error(self, found: str, accepted: str, message: str | None = None) -> ScenarioError:
-        """The error to raise about this place."""
+        """The error about this place."""
         file, line = self.source.place(self.keys)
         return ScenarioError(file, line, str(self), found, accepted, message)
 
@@ -157,7 +157,7 @@ class KeyPath:
 
 
 def remove(content: dict[str, Any], paths: Iterable[tuple[Key, ...]]) -> None:
-    """Remove the keys at these paths from nested sections, as far as they are there."""
+    """Removes the keys at these paths from nested sections, if present."""
     for *above, last in paths:
         section: Any = content
         for step in above:
@@ -171,9 +171,9 @@ def remove(content: dict[str, Any], paths: Iterable[tuple[Key, ...]]) -> None:
 
 @contextmanager
 def blame(where: KeyPath, part: object = None) -> Iterator[None]:
-    """Turn a part's `ValueError` or `OSError` into a scenario error at `where`.
+    """Turns a part's `ValueError` or `OSError` into a scenario error at `where`.
 
-    Of a part of the user's own, any error; its text has the part's name. Where the message begins
+    For a user's own part, turns any error, with the part's name in the text. If the message begins
     with the (dotted) name of one of the part's fields, or of the last key of `where`, the error is
     placed at that key.
     """
@@ -200,7 +200,7 @@ def blame(where: KeyPath, part: object = None) -> Iterator[None]:
 
 
 def read_source(path: Path | str, what: str = "a scenario file") -> Source:
-    """The file at `path`, `what` it should be; raises ScenarioError if that is not a mapping."""
+    """The content of the file at `path` (`what` it should be); raises ScenarioError."""
     file = str(path)
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")

@@ -1,7 +1,7 @@
 """YAML text -> plain values with the line of each, and back.
 
 The dialect is plain YAML 1.2: `true`/`false` are the only booleans, `7e-29` and `1e3` are numbers,
-dates are text, every key is text. Everything that is wrong becomes one `ScenarioError`.
+dates are text, every key is text. Every error becomes one `ScenarioError`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from simfl.scenario.yaml_source.error import ScenarioError, show
 Key = str | int
 
 MAXIMUM_NODES = 200_000
-"""More values than any scenario has: stops aliases of aliases from filling the memory."""
+"""The most values of a scenario: stops aliases of aliases from filling the memory."""
 
 LARGEST_INTEGER = 2**63 - 1
-"""What tables and tensors can hold."""
+"""The largest integer that tables and tensors can hold."""
 
 
 def parse(text: str, file: str, key: str = "") -> tuple[Any, dict[tuple[Key, ...], int]]:
     """The value of one YAML document and the line of every key path in it.
 
-    `file` and `key` say in an error where the text stands.
+    `file` and `key` are the place of the text, for errors.
     """
     try:
         node = _Loader(text).get_single_node()

@@ -1,1 +1,1 @@
-"""When clients can be asked to take part."""
+"""Availability: when clients can take part."""

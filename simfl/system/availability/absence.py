@@ -15,20 +15,20 @@ from simfl.system.availability.partly_absent import PartlyAbsent
 
 @dataclass(frozen=True)
 class Absence(PartlyAbsent):
-    """`share` of the clients are away from `from_s` to `to_s`, or for good; the others never.
+    """A `share` of the clients is away from `from_s` to `to_s`, or for ever; the others never are.
 
     Seconds count from the midnight before the run: they are simulated ones, unless the population
     has a `start_time`.
     """
 
-    from_s: Annotated[float, TIME_OF_DAY, ">= 0", "when they leave, or seconds after midnight"] = (
-        43200.0
-    )
+    from_s: Annotated[
+        float, TIME_OF_DAY, ">= 0", "time of day when they leave, or seconds after midnight"
+    ] = 43200.0
     to_s: Annotated[
         float | None,
         TIME_OF_DAY,
         "> 0",
-        "when they are back, or seconds after midnight; null: they never are",
+        "time of day when they return, or seconds after midnight; null: never",
     ] = None
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Clients that are always there."""
+"""Clients that are always available."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simfl.system.availability.base import Availability
 
 @dataclass(frozen=True)
 class Always(Availability):
-    """Every client at every moment."""
+    """Every client is always available."""
 
     leaves: ClassVar[bool] = False
 

@@ -17,11 +17,11 @@ MOST_PAUSES = 20_000
 
 
 class UnusableAvailability(ValueError):
-    """What is said of who is there cannot be, or changes too often to be followed."""
+    """An impossible answer of an availability model, or changes too frequent to follow."""
 
 
 class Availability(ABC):
-    """Says which clients are there at a moment, and for how long.
+    """Determines which clients are available at a time, and for how long.
 
     Vectorised over clients and without state: what it says of a client at a time depends on
     neither who asks nor how often. Randomness comes from `streams`. What is computed on the way may

@@ -1,4 +1,4 @@
-"""The courses of clients that come and go, followed as far as somebody asks."""
+"""Availability over time of clients that come and go, computed on demand."""
 
 from __future__ import annotations
 

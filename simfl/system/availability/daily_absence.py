@@ -16,18 +16,18 @@ from simfl.system.availability.partly_absent import PartlyAbsent
 
 @dataclass(frozen=True)
 class DailyAbsence(PartlyAbsent):
-    """`share` of the clients are away from `from_s` to `to_s` of every period; the others never.
+    """A `share` of the clients is away from `from_s` to `to_s` of every period.
 
     Periods begin at the midnight before the run: one with a `start_time` begins within a period.
     """
 
-    from_s: Annotated[float, TIME_OF_DAY, ">= 0", "when they leave, or seconds after midnight"] = (
-        43200.0
-    )
-    to_s: Annotated[float, TIME_OF_DAY, "> 0", "when they are back, or seconds after midnight"] = (
-        46800.0
-    )
-    period_s: Annotated[float, SHORTEST_S, "after which it happens again"] = 86400.0
+    from_s: Annotated[
+        float, TIME_OF_DAY, ">= 0", "time of day when they leave, or seconds after midnight"
+    ] = 43200.0
+    to_s: Annotated[
+        float, TIME_OF_DAY, "> 0", "time of day when they return, or seconds after midnight"
+    ] = 46800.0
+    period_s: Annotated[float, SHORTEST_S, "seconds after which the absence repeats"] = 86400.0
 
     def __post_init__(self) -> None:
         if not self.from_s < self.to_s <= self.period_s:

@@ -1,4 +1,4 @@
-"""A rate that goes up and down with the time of day."""
+"""A daily variation of the rate at which clients return."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Diurnal:
     710 phones of FLHetBench, CVPR 2024).
     """
 
-    swing: Annotated[float, ">= 0", "< 1", "0 is no difference between hours"] = 0.37
+    swing: Annotated[float, ">= 0", "< 1", "relative size of the variation; 0: none"] = 0.37
     peak_s: Annotated[
         float, TIME_OF_DAY, "time of day of the highest rate, or seconds after midnight"
     ] = 14400.0

@@ -15,13 +15,13 @@ from simfl.system.topology import evenly_spread
 
 @dataclass(frozen=True)
 class PartlyAbsent(Availability):
-    """`share` of the clients leave; by which rule, says who derives from this.
+    """Base of models in which a `share` of the clients leaves.
 
     The run begins `_start_s` seconds after midnight. `_members` are the clients that the share is
     of; None: all.
     """
 
-    share: Annotated[float, ">= 0", "<= 1", "of the clients that are away"] = 0.5
+    share: Annotated[float, ">= 0", "<= 1", "share of the clients that leave"] = 0.5
 
     _start_s: float = field(init=False, repr=False, compare=False, default=0.0)
     _members: IntArray | None = field(init=False, repr=False, compare=False, default=None)

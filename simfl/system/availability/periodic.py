@@ -15,10 +15,12 @@ from simfl.system.availability.base import Availability
 
 @dataclass(frozen=True)
 class Periodic(Availability):
-    """On for the first `share` of every period; each client's phase is drawn uniformly."""
+    """Available in the first `share` of every period; each client's phase is drawn uniformly."""
 
-    period_s: Annotated[float, SHORTEST_S, "from one return to the next"] = 86400.0
-    share: Annotated[float, ">= 1e-6", "<= 1", "of the period in which a client is available"] = 0.3
+    period_s: Annotated[float, SHORTEST_S, "seconds from one return to the next"] = 86400.0
+    share: Annotated[
+        float, ">= 1e-6", "<= 1", "share of the period in which a client is available"
+    ] = 0.3
 
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """Whether the client's own clock stands in its first `share`."""

@@ -34,23 +34,21 @@ PHONES_ABSENT = Sojourn(11758.0, "weibull", 0.39)
 
 @dataclass(frozen=True)
 class Renewal(Availability):
-    """Present and absent in turn; how long, each time, is drawn from the two laws.
+    """Alternately present and absent, with durations drawn from two distributions.
 
     The defaults are the pooled sojourns of phones that are idle, on Wi-Fi and charging.
     """
 
-    present: Annotated[Sojourn, "how long a client stays"] = PHONES_PRESENT
-    absent: Annotated[Sojourn, "how long a client is away"] = PHONES_ABSENT
+    present: Annotated[Sojourn, "distribution of the time that a client stays"] = PHONES_PRESENT
+    absent: Annotated[Sojourn, "distribution of the time that a client is away"] = PHONES_ABSENT
     share_beta: Annotated[
         tuple[float, float] | None,
         ">= 0.05",
         "<= 1e6",
-        "a and b of the Beta law of the clients' own availabilities; absences are as long as that"
-        " takes, whatever absent.mean_s",
+        "a and b of the Beta distribution of each client's availability; replaces absent.mean_s,"
+        " as absences then have the length that this needs",
     ] = None
-    diurnal: Annotated[Diurnal | None, "when in the day clients come back; null: at any time"] = (
-        None
-    )
+    diurnal: Annotated[Diurnal | None, "daily variation of clients' returns; null: none"] = None
 
     _courses: dict[int, Courses] = field(
         init=False, repr=False, compare=False, default_factory=dict

@@ -1,4 +1,4 @@
-"""How long a client stays in a state: laws of positive durations, given by their mean.
+"""Distributions of durations (how long a client stays in a state), given by their mean.
 
 The residual of a law is the time to the end of a sojourn that is looked at from a moment chosen at
 random: density (1 - F(x)) / mean (Cox, Renewal Theory, 1962, Section 5.2). A process whose first
@@ -28,16 +28,19 @@ class Sojourn:
     """
 
     mean_s: Annotated[float, SHORTEST_S, "mean duration, seconds"]
-    law: Annotated[Literal["exponential", "weibull", "lognormal"], "of the durations"] = (
-        "exponential"
-    )
-    shape: Annotated[float, ">= 0.05", "<= 10", "k of the Weibull law, sigma of the lognormal"] = (
-        1.0
-    )
+    law: Annotated[
+        Literal["exponential", "weibull", "lognormal"], "distribution of the durations"
+    ] = "exponential"
+    shape: Annotated[
+        float, ">= 0.05", "<= 10", "k of the Weibull distribution, sigma of the lognormal"
+    ] = 1.0
 
     def __post_init__(self) -> None:
         if self.law == "exponential" and self.shape != 1.0:
-            raise ValueError(f"shape: found {self.shape:g}, accepted: 1, the exponential has none")
+            raise ValueError(
+                f"shape: found {self.shape:g}, accepted: 1, because the exponential distribution"
+                " has no shape"
+            )
 
     def durations(
         self, streams: Streams, component: str, clients: ArrayLike, counter: ArrayLike

@@ -18,7 +18,7 @@ from simfl.system.traces.tables import Intervals
 
 @dataclass(frozen=True)
 class Trace(Availability):
-    """Clients come and go as those of a trace did, which repeats after its period.
+    """Clients come and go like those of a trace, which repeats after its period.
 
     The file is made by `simfl convert-trace`, or has a format that it reads. Intervals are
     half-open: at its end a client is gone.
@@ -27,13 +27,11 @@ class Trace(Availability):
     file: Annotated[TracePath, "table of availability intervals, made by simfl convert-trace"]
     order: Annotated[
         Literal["drawn", "listed"],
-        "which client of the trace each one replays: one drawn for it, or in the file's order",
+        "the trace's client that each one replays: random, or in the file's order",
     ] = "drawn"
-    offset_s: Annotated[
-        float, ">= 0", "time of the trace at midnight; hardware.md shows who is there when"
-    ] = 0.0
+    offset_s: Annotated[float, ">= 0", "time of the trace at midnight; see hardware.md"] = 0.0
     format: Annotated[
-        IntervalFormat | None, "of another project's file; null: made by simfl convert-trace"
+        IntervalFormat | None, "format of another project's file; null: made by simfl convert-trace"
     ] = None
 
     _intervals: Intervals = field(init=False, repr=False, compare=False)

@@ -1,1 +1,1 @@
-"""Codecs: how many bytes of a message cross the link. What they do to values: `learning/codecs`."""
+"""Codecs: the size of messages. Their effect on values is in `learning/codecs`."""

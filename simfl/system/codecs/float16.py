@@ -15,9 +15,11 @@ from simfl.system.codecs.base import Codec, value_count
 class Float16(Codec):
     """Every value as an IEEE 754 binary16: 2 bytes."""
 
-    values: Annotated[bool, "act on the values too; false sizes messages only"] = True
+    values: Annotated[
+        bool, "whether it changes the values, too; false: only the size of messages"
+    ] = True
     error_feedback: Annotated[
-        bool, "clients add what an upload could not say to their next one; uplink only"
+        bool, "clients add the coding error of an upload to their next one; uplink only"
     ] = False
 
     def encoded_bytes(self, raw_bytes: ArrayLike) -> IntArray:

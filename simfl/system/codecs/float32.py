@@ -14,7 +14,7 @@ from simfl.system.codecs.base import Codec
 
 @dataclass(frozen=True)
 class Float32(Codec):
-    """Values travel as they are."""
+    """Values are sent unchanged."""
 
     exact: ClassVar[bool] = True
 

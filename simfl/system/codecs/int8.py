@@ -16,17 +16,19 @@ from simfl.system.codecs.base import RAW_BYTES_PER_VALUE, Codec, value_count
 class Int8(Codec):
     """Every value as an int8 times its tensor's scale factor: 1 byte, and a float32 per factor.
 
-    `scales` sizes messages only: how many tensors the model has.
+    `scales`, the number of tensors of the model, only affects message sizes.
     """
 
     scales: Annotated[int, ">= 1", "scale factors in a message, one per tensor of the model"] = 1
     rounding: Annotated[
         Literal["stochastic", "nearest"],
-        "to a neighbour by chance, right on average; or to the nearest",
+        "stochastic: to a random neighbour, unbiased; nearest: to the nearest value",
     ] = "stochastic"
-    values: Annotated[bool, "act on the values too; false sizes messages only"] = True
+    values: Annotated[
+        bool, "whether it changes the values, too; false: only the size of messages"
+    ] = True
     error_feedback: Annotated[
-        bool, "clients add what an upload could not say to their next one; uplink only"
+        bool, "clients add the coding error of an upload to their next one; uplink only"
     ] = False
 
     def encoded_bytes(self, raw_bytes: ArrayLike) -> IntArray:

@@ -1,4 +1,4 @@
-"""Messages in which few values travel, with what it takes to say which ones.
+"""Sparse messages: few values, and the encoding of their positions.
 
 Of n values k travel. Where they stand is told by one bit per value (`bitmap`, ceil(n / 8) bytes),
 by their numbers in ceil(log2 n) bits each (`index`) or in 4 bytes each (`index32`), or is known to
@@ -49,10 +49,10 @@ def _bits_to_number(values: IntArray) -> IntArray:
 
 @dataclass(frozen=True, kw_only=True)
 class SparseCodec(Codec):
-    """Base of codecs by which a share of the values travels."""
+    """Base of codecs that send a share of the values."""
 
-    share: Annotated[float, "> 0", "<= 1", "of the values that travel; rounded up"]
-    value_bits: Annotated[int, ">= 1", "<= 32", "bits of each of them"] = 32
+    share: Annotated[float, "> 0", "<= 1", "share of the values that are sent, rounded up"]
+    value_bits: Annotated[int, ">= 1", "<= 32", "bits of each sent value"] = 32
 
     @property
     @abstractmethod

@@ -16,12 +16,14 @@ class TopK(SparseCodec):
     times a scale factor per tensor (of which the size has none).
     """
 
-    positions: Annotated[Positions, "how the receiver learns which values they are"] = "index"
-    values: Annotated[bool, "act on the values too; false sizes messages only"] = True
+    positions: Annotated[Positions, "encoding of the positions of the values"] = "index"
+    values: Annotated[
+        bool, "whether it changes the values, too; false: only the size of messages"
+    ] = True
     error_feedback: Annotated[
-        bool, "clients add what an upload could not say to their next one; uplink only"
+        bool, "clients add the coding error of an upload to their next one; uplink only"
     ] = False
 
     def __post_init__(self) -> None:
         if self.values and self.value_bits == 1:
-            raise ValueError("value_bits: one bit tells a sign only; accepted: 2 or more")
+            raise ValueError("value_bits: one bit is only a sign; accepted: 2 or more")

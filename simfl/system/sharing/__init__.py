@@ -1,1 +1,1 @@
-"""Media that several senders share at a time: who gets how much, and when transfers end."""
+"""Media shared by simultaneous senders: their rates, and when transfers end."""

@@ -13,7 +13,7 @@ from simfl.system.sharing.base import Flows, Sharing
 
 @dataclass(frozen=True)
 class ThroughputFair(Sharing):
-    """Plain 802.11: everybody sends equally often, so all get 1 / sum(1 / r) (the anomaly).
+    """Plain 802.11: all send equally often, so each gets 1 / sum(1 / r) (the anomaly).
 
     A slow sender slows all others down (Heusse et al., INFOCOM 2003).
     """
@@ -29,7 +29,7 @@ class ThroughputFair(Sharing):
 
 @dataclass(frozen=True)
 class AirtimeFair(Sharing):
-    """Everybody sends equally long: r / K."""
+    """All send for equal times: r / K."""
 
     half_duplex: ClassVar[bool] = True
     takes_turns: ClassVar[bool] = True

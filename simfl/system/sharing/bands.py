@@ -1,4 +1,4 @@
-"""Links that are rivals for one band."""
+"""Links that share one band."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_bands(
         other = first.setdefault(medium, link)
         if links[other].bands_hz != links[link].bands_hz:
             raise ValueError(
-                f"access_sharing: found parts of one band, but {names[other]} and {names[link]},"
-                " rivals on a medium, have bands of different width; accepted: throughput_fair,"
+                f"access_sharing: found shares of one band, but {names[other]} and {names[link]},"
+                " on the same medium, have bands of different width; accepted: throughput_fair,"
                 " airtime_fair, fifo, processor_sharing"
             )

@@ -1,4 +1,4 @@
-"""Senders, the transfers that they have under way, and the interface of every way to share."""
+"""Senders and their current transfers, and the interface of every sharing rule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from simfl.common.arrays import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Sender:
-    """Who sends (or receives), and how fast with the medium to itself.
+    """A sender (or receiver), with its rate on an unshared medium.
 
     `client` orders what begins at the same moment. `power_w` is what the radio draws beyond idle
     while it sends at that rate, `slope_w` the part of it that goes with the rate. `weight` counts
@@ -110,7 +110,7 @@ class Flows:
 
 
 class Sharing(ABC):
-    """Base of every way to share a medium: a frozen dataclass whose fields are its keys.
+    """Base of every sharing rule: a frozen dataclass whose fields are its keys.
 
     It has no memory: rates follow from who is there. `contended` says that transfers slow one
     another down, `half_duplex` that both directions share one medium, `spans_points` that all

@@ -11,7 +11,7 @@ from simfl.system.sharing.base import Flows, Sharing
 
 @dataclass(frozen=True)
 class Dedicated(Sharing):
-    """Everybody sends at its own rate, whoever else does."""
+    """Every sender has its own full rate."""
 
     contended: ClassVar[bool] = False
     weighs: ClassVar[bool] = False

@@ -18,7 +18,7 @@ class Fifo(Sharing):
     takes_turns: ClassVar[bool] = True
     weighs: ClassVar[bool] = False
 
-    channels: Annotated[int, ">= 1", "how many send at the same time"] = 1
+    channels: Annotated[int, ">= 1", "number of simultaneous senders"] = 1
 
     def rates_bps(self, flows: Flows) -> FloatArray:
         """The sender's own rate, or nothing yet."""

@@ -72,19 +72,19 @@ BACKHAUL = 0
 
 @dataclass(frozen=True, kw_only=True)
 class MaxMin(Sharing):
-    """Access points with a common link behind them, max-min fair: who is slow leaves the rest.
+    """Access points with a common link behind them, max-min fair: slow senders leave the rest.
 
-    As a rule of the backhaul it is about that link alone.
+    As `backhaul_sharing` it concerns that link alone.
     """
 
     spans_points: ClassVar[bool] = True
     weighs: ClassVar[bool] = False
 
-    access_bps: Annotated[
-        float | None, "> 0", "of each access point; null: as much as its clients' links"
-    ] = None
+    access_bps: Annotated[float | None, "> 0", "capacity of each access point; null: unlimited"] = (
+        None
+    )
     backhaul_bps: Annotated[
-        float | None, "> 0", "of the link behind all of them; null: as much as comes through"
+        float | None, "> 0", "capacity of the common link behind them; null: unlimited"
     ] = None
 
     def rates_bps(self, flows: Flows) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Sharing by frequency: everybody sends all the time, in a part of the band."""
+"""Sharing by frequency: all send all the time, each in a part of the band."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Ofdma(Sharing):
 
 @dataclass(frozen=True)
 class OfdmaEqual(_Ofdma):
-    """Each of K gets a K-th of the band, recomputed whenever one comes or goes."""
+    """Each of K senders gets a K-th of the band, recomputed at every arrival and departure."""
 
     weighs: ClassVar[bool] = False
 
@@ -34,7 +34,7 @@ class OfdmaEqual(_Ofdma):
 
 @dataclass(frozen=True)
 class OfdmaWeighted(_Ofdma):
-    """Each gets its group's `band_share`; where these add up to more than 1, in proportion."""
+    """Each sender gets its group's `band_share`, scaled down if their sum exceeds 1."""
 
     def rates_bps(self, flows: Flows) -> FloatArray:
         """The rate in the sender's own share."""

@@ -1,4 +1,4 @@
-"""One pipe that everybody gets the same part of."""
+"""One channel divided equally among all senders."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from simfl.system.sharing.base import Flows, Sharing
 
 @dataclass(frozen=True)
 class ProcessorSharing(Sharing):
-    """Each of K gets capacity / K, at most its own rate; what it leaves is lost (see `max_min`)."""
+    """Each of K gets capacity / K, at most its own rate; the rest is unused (see `max_min`)."""
 
     weighs: ClassVar[bool] = False
 
-    capacity_bps: Annotated[float, "> 0", "of all transfers together"]
+    capacity_bps: Annotated[float, "> 0", "capacity for all transfers together"]
 
     def rates_bps(self, flows: Flows) -> FloatArray:
         """An equal part of the capacity."""

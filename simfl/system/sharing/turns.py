@@ -19,8 +19,8 @@ def check_turns(links: Sequence[Link], names: Sequence[str], link_index: IntArra
     for index in np.unique(link_index).tolist():
         if links[index].duty_cycle < 1:
             raise ValueError(
-                f"access_sharing: found a rule of turns, but {names[index]} may send for"
-                f" {links[index].duty_cycle:g} of the time only, and others send in its silence;"
+                f"access_sharing: found a rule of turns, but {names[index]} may send only"
+                f" {links[index].duty_cycle:g} of the time, and others send in its pauses;"
                 " accepted: dedicated, ofdma_equal, ofdma_weighted, max_min, or processor_sharing"
                 " with the channel's rate as capacity_bps"
             )
