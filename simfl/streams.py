@@ -1,4 +1,4 @@
-"""One seed, many independent random streams, each value a pure function of its coordinates.
+"""Independent random streams from one seed; each value is a pure function of its coordinates.
 
 A draw is addressed by (component, entity, counter), say ("compute", client 12, round 3), and is
 computed from that address by the counter-based generator Philox4x32-10 (Salmon et al., SC 2011).

@@ -1,1 +1,1 @@
-"""Other people's apps on simfl's machines and clock."""
+"""Bridges: apps of other frameworks on simfl's simulated machines and clock."""

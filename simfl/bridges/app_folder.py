@@ -1,4 +1,4 @@
-"""A Flower app's folder: what its pyproject.toml says, and the source that is in it."""
+"""A Flower app's folder: its pyproject.toml and its source."""
 
 from __future__ import annotations
 

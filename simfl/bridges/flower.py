@@ -1,4 +1,4 @@
-"""The protocol of a Flower app: its own ServerApp decides who is asked, when, and what then.
+"""The protocol of a Flower app: its ServerApp decides which clients get which messages.
 
     protocol:
       name: simfl.bridges.flower:Flower

@@ -1,4 +1,4 @@
-"""A Flower app: its folder, its two halves, and the messages between them.
+"""A Flower app: its folder, its ServerApp and ClientApp, and the messages between them.
 
 What is known of flwr that is not public stands here (whose task the process is, `identify`, and how
 messages are serialised) and in `flower_old_servers.py`; all files that import it are `flower_*.py`.

@@ -1,4 +1,4 @@
-"""Flower's `Grid` over simulated time: the whole of what a ServerApp sees of the world.
+"""Flower's `Grid` over simulated time: a ServerApp's interface to the simulated clients.
 
 A message to a node is a client round (`protocols/exchanges.py`); the ClientApp is called when its
 node begins, for its answer decides how long that takes, and the answer is handed over when the

@@ -1,4 +1,4 @@
-"""Flower's strategies, listened to: what they aggregate and evaluate is a run's figures."""
+"""Hooks into Flower's strategies: their aggregations and evaluations become a run's figures."""
 
 from __future__ import annotations
 

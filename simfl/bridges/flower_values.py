@@ -1,4 +1,4 @@
-"""What a Flower app learns: the answers of its clients, and the figures of its versions.
+"""Learned values of a Flower app: its clients' answers, and the figures of its versions.
 
 An answer has a key made of everything that it was computed from (the app's source and run-config,
 the seed, node, message number, node state, message, numeric platform). With a result store it is

@@ -1,4 +1,4 @@
-"""What an app's messages take of a device: declared by the user, or counted while the app works.
+"""The work of an app's messages: declared by the user, or counted while the app computes.
 
 simfl's machines are calibrated for models: a trained example is three forward passes of the model
 (`TRAINING_FLOPS_PER_FORWARD`), one that is only looked at is one. A counted message is put in those

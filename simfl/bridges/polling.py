@@ -1,4 +1,4 @@
-"""A server that polls: when a question that is asked again and again means that it waits."""
+"""Detects polling servers: a question that is repeated means that the server waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulated clock, for an app that asks: there is one while a run is going on."""
+"""The simulated clock for apps: available while a run is in progress."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""From what a stopwatch and a wattmeter said of one's own machines to profiles with error bars."""
+"""Calibration: from measurements of your own machines to profiles with error bars."""

@@ -1,4 +1,4 @@
-"""Measured rows and base profiles to twins: profiles with an interval for every figure."""
+"""Calibrates profiles: measured rows and base profiles give profiles with intervals."""
 
 from __future__ import annotations
 

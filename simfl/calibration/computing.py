@@ -1,4 +1,4 @@
-"""Seconds of training: rows to rates of each kind of work, per device."""
+"""Fits training times: rates of each kind of work per device, from measured rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well a fit predicts what it has not seen: each model left out in turn."""
+"""Cross-validation of a fit: each model is left out in turn and predicted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bits per second of links, each way, and their round-trip time."""
+"""Fits links: bits per second in each direction, and the round-trip time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is believed of a machine's speed before any row is read, and how widely.
+"""Priors of machines' speeds.
 
 The logarithms of the seconds that a unit of each term takes are
 

@@ -1,4 +1,4 @@
-"""What a machine says of its own energy: RAPL's counters, a battery's sensor, NVML's counter.
+"""Energy meters of the machine itself: RAPL, a battery's sensor, NVML.
 
 Each meter counts joules up. RAPL sees the processor's packages and NVML the GPU's board, not the
 whole device; a battery that discharges sees all of it.

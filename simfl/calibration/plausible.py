@@ -1,4 +1,4 @@
-"""Figures that are wrong by orders of magnitude: milliseconds among seconds."""
+"""Checks for measurements that are off by orders of magnitude, such as milliseconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rows leave believable of the prior: a best fit, and joint draws of all figures.
+"""Posterior of figures given measured rows: a best fit, and joint draws.
 
 What was measured in a row is the sum of its terms times an error, whose logarithm is Student's t
 with 4 degrees of freedom: a row that is far off (a browser was open) is given up rather than

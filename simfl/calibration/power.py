@@ -1,4 +1,4 @@
-"""Watts of devices: what they draw while idle, and while they train.
+"""Fits power draw of devices: idle, and while training.
 
 Each is fitted by itself: how much watts differ from model to model says nothing of how far idle
 ones are off, and the other way round.

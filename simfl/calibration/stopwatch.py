@@ -1,4 +1,4 @@
-"""Rows of measurements made on this machine: training steps of models, timed."""
+"""Measures training steps of models on this machine, as rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured as a sum of terms, each an amount times one unknown value.
+"""Linear models of measurements: sums of terms, each an amount times one unknown value.
 
 Seconds of a training step are operations of each kind times the seconds that one of them takes,
 and bytes, and steps; seconds of a transfer are bits and round trips; watts are idle power and what

@@ -1,4 +1,4 @@
-"""Profiles of calibrated devices and links, as files."""
+"""Writes profiles of calibrated devices and links as files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line; its commands are made when it is called."""
+"""The command line; its commands are created when it is called."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What several commands share: options, what they say, and how errors become exit codes."""
+"""Shared by several commands: options, their messages, and exit codes of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`simfl list` and `simfl show`: what a scenario can name, and what it is."""
+"""`simfl list` and `simfl show`: parts and profiles for scenarios, and their descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that show what runs and studies have left."""
+"""Commands that show the results of runs and studies: report, plot, trace, compare."""
 
 from __future__ import annotations
 

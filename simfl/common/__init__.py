@@ -1,1 +1,1 @@
-"""What every room may use: it knows of no other room."""
+"""Utilities for all packages, without dependencies on any other."""

@@ -1,4 +1,4 @@
-"""What an accuracy is called."""
+"""The name of accuracy: "accuracy", or "R^2" for regressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that parts give, as the engine takes them: any everyday type, no impossible value."""
+"""Checked conversion of numbers from parts: any usual type, no impossible values."""
 
 from __future__ import annotations
 

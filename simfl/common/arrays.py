@@ -1,4 +1,4 @@
-"""Types of numpy arrays, whatever their shape: whole numbers, numbers, yes or no."""
+"""Types of numpy arrays of any shape: integers, numbers, booleans."""
 
 from __future__ import annotations
 

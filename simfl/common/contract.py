@@ -1,4 +1,4 @@
-"""What becomes of a part that does not keep to its contract: one line that says whose it was.
+"""Violations of a part's contract: one line that names the part.
 
 A part is anything that a scenario names. What it gives is looked at where it enters the engine;
 what a part of the user's own gives wrong, or raises, is told with its file and line:

@@ -1,4 +1,4 @@
-"""Files that simfl writes: whole or not at all, and recognised when they are read back."""
+"""Files that simfl writes: atomically, and verified when read back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a notebook shows of a value: tables, in which nothing of a name is obeyed."""
+"""HTML tables for notebooks, with all names escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large and how small the numbers of a scenario or a device file may be, by their units.
+"""Limits on the size of numbers in scenarios and device files, by unit.
 
 A part's own bounds say what a number may mean; these keep what is made of numbers finite and above
 the clock's resolution. Simulated time is float64 seconds, of which neighbours lie 2e-6 s apart at

@@ -1,4 +1,4 @@
-"""What a model's training takes, counted: between what counts it and the machines that do it.
+"""The counted work of a model's training, as passed to processors.
 
 `simfl.learning.work.count_work` counts, processors (`simfl.system.processor`) turn it into time.
 """

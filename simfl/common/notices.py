@@ -1,4 +1,4 @@
-"""What a run warns of: one record per kind, with what to do about it."""
+"""Warnings of a run: one record per kind, with advice."""
 
 from __future__ import annotations
 

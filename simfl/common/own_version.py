@@ -1,4 +1,4 @@
-"""Which simfl this is, installed or run from a checkout."""
+"""The version of simfl, installed or from a checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON of what parts say: numpy's and torch's numbers and arrays beside Python's own."""
+"""Parts' answers as JSON, including numbers and arrays of numpy and torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers with a unit, for people."""
+"""Numbers with units, formatted for people."""
 
 from __future__ import annotations
 

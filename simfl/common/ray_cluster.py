@@ -1,4 +1,4 @@
-"""The way to a Ray cluster."""
+"""Connects to a Ray cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nearest name to a misspelt one."""
+"""The nearest known name to a misspelt one."""
 
 from __future__ import annotations
 

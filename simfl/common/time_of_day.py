@@ -1,4 +1,4 @@
-"""Times of day as scenarios say them: "11:30" or "11:30:15", and seconds after midnight."""
+"""Times of day in scenarios: "11:30" or "11:30:15", and seconds after midnight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of a device's memory training a model takes."""
+"""The device memory that training a model needs."""
 
 from __future__ import annotations
 

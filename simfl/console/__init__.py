@@ -1,1 +1,1 @@
-"""What a person sees in the terminal."""
+"""Terminal output."""

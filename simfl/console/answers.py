@@ -1,4 +1,4 @@
-"""What a study's runs answer to its questions, as tables in the terminal."""
+"""A study's answers to its questions, as tables in the terminal."""
 
 from __future__ import annotations
 

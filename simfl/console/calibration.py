@@ -1,4 +1,4 @@
-"""What `simfl calibrate` prints: figures with their intervals, and how well they predict."""
+"""Output of `simfl calibrate`: figures with their intervals, and their predictive accuracy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs side by side: what was set differently, and what came of it."""
+"""Output of `simfl compare`: differences in settings and results of runs."""
 
 from __future__ import annotations
 

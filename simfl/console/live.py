@@ -1,4 +1,4 @@
-"""What is redrawn while something goes on, in a terminal or in a notebook."""
+"""Live display of progress, in a terminal or in a notebook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which client holds how much of what: a table with a bar of labels per client."""
+"""Output of `simfl partition`: the data of each client, with a bar of labels."""
 
 from __future__ import annotations
 

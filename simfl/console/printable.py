@@ -1,4 +1,4 @@
-"""Text as a terminal, or a picture, may be given it: nothing in it is obeyed."""
+"""Makes text safe to print: control sequences and markup in it have no effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees in the terminal: live progress and a summary."""
+"""Output of a run in the terminal: live progress and a summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search has found, as tables in the terminal."""
+"""The results of a search, as tables in the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study shows in the terminal while it runs."""
+"""Progress of a study in the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of figures that fit a terminal: in several parts rather than with broken numbers."""
+"""Tables that fit a terminal: split into several parts instead of breaking numbers."""
 
 from __future__ import annotations
 

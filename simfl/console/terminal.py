@@ -1,4 +1,4 @@
-"""What reaches a terminal: names from files and folders are shown, never obeyed."""
+"""The terminal consoles: names from files and folders are printed without interpretation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings in the terminal: of one run with what to do, of many runs by kind."""
+"""Warnings in the terminal: of one run with advice, of many runs by kind."""
 
 from __future__ import annotations
 

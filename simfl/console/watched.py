@@ -1,4 +1,4 @@
-"""Whether somebody watches."""
+"""Whether the output goes to an interactive terminal or notebook."""
 
 from __future__ import annotations
 

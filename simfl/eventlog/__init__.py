@@ -1,1 +1,1 @@
-"""The event log: what happened, when, to whom, and what it cost."""
+"""The event log: what happens, when, to whom, and at what cost."""

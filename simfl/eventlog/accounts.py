@@ -1,4 +1,4 @@
-"""Seconds, joules and bytes by device and state, kept while the rows of the log go by.
+"""Accounts of seconds, joules and bytes by device and state, updated from the log's rows.
 
 Two views of the same rows: `expect` follows what is under way, so that the energy spent by any
 moment is known while the run goes on; `book` adds up what has ended, per device and kind, and

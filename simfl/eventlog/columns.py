@@ -1,4 +1,4 @@
-"""Arrow's columns from numpy's buffers.
+"""Arrow columns from numpy buffers.
 
 `pyarrow.array` loads pandas, and `take` a wrapper for every function that Arrow has: together half
 a second of processor time, which a run without a reader does not need.

@@ -1,4 +1,4 @@
-"""What the event log holds: kinds of events, columns and their units, and who acts."""
+"""The schema of the event log: kinds of events, columns with units, and actors."""
 
 from __future__ import annotations
 

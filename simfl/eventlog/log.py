@@ -1,4 +1,4 @@
-"""The event log: one row per thing that happened, in one canonical order.
+"""The event log: one row per event, in one canonical order.
 
 Rows may be added long before they end: a client round may be fixed, and is booked, at dispatch.
 They are written once the clock has passed their end, sorted by time, kind and actor, so that the

@@ -1,4 +1,4 @@
-"""The files of an event log: parts while a run goes on, one file in the end.
+"""The files of an event log: parts during a run, one file at the end.
 
 pyarrow takes a relative path with a colon for an address, so that it is given absolute ones.
 """

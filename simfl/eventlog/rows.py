@@ -1,4 +1,4 @@
-"""Blocks of event rows as columns: made, joined, and cut at the horizon."""
+"""Blocks of event rows as columns: created, joined, and cut at the horizon."""
 
 from __future__ import annotations
 

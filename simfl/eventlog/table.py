@@ -1,4 +1,4 @@
-"""Blocks of event rows as the tables that the files hold."""
+"""Converts blocks of event rows to the files' tables."""
 
 from __future__ import annotations
 

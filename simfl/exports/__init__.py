@@ -1,4 +1,4 @@
-"""Other tools' formats: what a run says, as they read it."""
+"""Exports of runs to other tools' formats."""
 
 
 class MissingTool(RuntimeError):

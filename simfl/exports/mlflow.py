@@ -1,4 +1,4 @@
-"""MLflow: a finished run as a run of a tracking server or store."""
+"""MLflow: exports a finished run to a tracking server or store."""
 
 from __future__ import annotations
 

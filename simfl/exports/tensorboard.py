@@ -1,4 +1,4 @@
-"""TensorBoard: a run's curves while it goes on."""
+"""TensorBoard: writes a run's curves during the run."""
 
 from __future__ import annotations
 

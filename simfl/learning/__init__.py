@@ -1,1 +1,1 @@
-"""What the numbers become. Never sees a clock."""
+"""Learning: training and evaluation of models, without a clock."""

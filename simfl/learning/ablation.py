@@ -1,4 +1,4 @@
-"""What a model loses without each of its hidden units, all of them in a few batched passes.
+"""Losses of a model without each of its hidden units, in a few batched passes.
 
 Activations are computed once. Leaving out a unit changes the next layer's outputs by what the unit
 feeds into it, which is subtracted; only the layers above are computed per unit, many units at a

@@ -1,4 +1,4 @@
-"""Memory that is used again and again, kept by the process.
+"""Memory buffers that the process reuses.
 
 Training frees and takes the same megabytes at every step. By default the C library gives freed
 memory of that size back to the operating system, which hands it out again page by page, filled with

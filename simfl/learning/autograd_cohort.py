@@ -1,4 +1,4 @@
-"""Jobs that are trained as one stack under any loss, by autograd through what that makes of passes.
+"""Trains jobs as one stack under any loss, with autograd.
 
 The passes of a multi-layer perceptron are by hand all the same (`kernels/dense_pass.py`), and plain
 SGD descends inside the products of their weights' gradients.

@@ -1,4 +1,4 @@
-"""Which rows of a client's data make up which training step: a pure function of the job."""
+"""The rows of a client's data in each training step: a pure function of the job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody else's code has torch do, counted while it runs: whose passes, of how many rows.
+"""Counts the torch operations of other code while it runs: passes and their rows.
 
 A module that is called, and not by another one, is what is trained or looked through. How many rows
 it was given is counted in every call, which costs a hook per layer. What a row costs is counted by

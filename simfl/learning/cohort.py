@@ -1,4 +1,4 @@
-"""Jobs that are trained as one stack of tensors with a leading job axis.
+"""Trains jobs as one stack of tensors with a leading job axis.
 
 Jobs stand in order of falling numbers of steps: the jobs that still train are the first `live`
 ones, and every tensor is used as far as they reach. Everything is either elementwise with one

@@ -1,4 +1,4 @@
-"""How much of an accelerator's memory what takes, and to how many jobs cohorts are padded there.
+"""Memory use on accelerators, and the padded size of cohorts there.
 
 All of it follows from the model, the shape of a step and the device's whole memory, so that a
 cohort is the same however many clients are in flight, and whoever else uses the device.

@@ -1,4 +1,4 @@
-"""Where models are computed: the processor itself, or an accelerator with memory of its own.
+"""Compute devices: the CPU, or an accelerator with its own memory.
 
 On an accelerator the kernel of a batched product or convolution may go by the number of jobs, so
 cohorts there are padded to sizes that follow from model, shape and the device's whole memory

@@ -1,4 +1,4 @@
-"""How good models are: losses and accuracies on the sets that a server holds."""
+"""Evaluates models: losses and accuracies on data sets."""
 
 from __future__ import annotations
 

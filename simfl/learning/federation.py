@@ -1,4 +1,4 @@
-"""A trained model and the data of those that it is for: what certificates look at."""
+"""A trained model with its clients' data, for certificates."""
 
 from __future__ import annotations
 

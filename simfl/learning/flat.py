@@ -1,4 +1,4 @@
-"""Agents' losses as functions of one flat vector of parameters, for optimisers that know no tensor.
+"""Agents' losses as functions of one flat parameter vector, for optimisers.
 
 Losses are taken in evaluation mode and buffers stay as they are, so that a loss is a plain function
 of the trainable parameters.

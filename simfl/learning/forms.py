@@ -1,4 +1,4 @@
-"""Which form trains a run's jobs, and why: what a manifest and a report say of it."""
+"""The form that trains a run's jobs, and the reason, for manifests and reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What crosses between a protocol and the trainer: a brief goes out, an update comes back.
+"""Jobs and updates, exchanged between protocol and trainer.
 
 A *job* is one client's local training in one round (`LocalJob` in trainer.py). Its result is a pure
 function of the job (start weights, client data, recipe, the job's own seed, the memory of the

@@ -1,4 +1,4 @@
-"""What a forward pass keeps for the backward pass: the activations that fill a device's memory."""
+"""Counts the activations that a forward pass keeps for the backward pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an algorithm's loss sees of one training step."""
+"""The view of one training step for an algorithm's loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One model: its tensors' names, sizes and cost, its initial weights, and one plain forward pass.
+"""One model: names, sizes and cost of its tensors, initial weights, and a forward pass.
 
 A `Network` wraps any `torch.nn.Module`. The module serves as a template only: weights never live
 in it, they are passed in and handed back, so that one network serves every client and server.

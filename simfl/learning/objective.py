@@ -1,4 +1,4 @@
-"""What is minimised and what is reported: classification and regression."""
+"""Objectives and reported figures: classification and regression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SGD and Adam as `torch.optim` has them: for one model, and on the stacked tensors of many."""
+"""SGD and Adam as in `torch.optim`: for one model, and for stacked tensors of many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cohorts on an accelerator: always of the same size, smaller ones only where memory runs out.
+"""Cohorts on an accelerator: one fixed size, smaller ones only if memory runs out.
 
 A kernel there may be chosen by the number of jobs, so every cohort is padded to the size that
 `cohort_size.py` gives. Whether bits then depend on company is found out, once for every shape of

@@ -1,4 +1,4 @@
-"""Examples where they are computed with: on an accelerator if they fit, else on the way to it.
+"""Places examples on the compute device, if they fit, or copies them on demand.
 
 Where they lie changes no bit.
 """

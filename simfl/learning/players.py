@@ -1,4 +1,4 @@
-"""How the predictors of several players lie in one set of weights.
+"""The layout of several players' predictors in one set of weights.
 
 A tensor named "player-<k>/<parameter>" belongs to player k's predictor alone; whatever has a
 parameter's own name is common to all of them.

@@ -1,4 +1,4 @@
-"""Players' best responses, and what their ensemble predicts, once a game is over."""
+"""Players' best responses, and their ensemble's predictions, after a game."""
 
 from __future__ import annotations
 

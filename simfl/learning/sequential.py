@@ -1,4 +1,4 @@
-"""The plain reference: one client after the other, with autograd.
+"""The plain reference trainer: one client after another, with autograd.
 
 Read this file to know what a job computes. The batched trainer must give the same, and trains by it
 what has no batched form: with the weights in place in one module, it is as quick as the loop that

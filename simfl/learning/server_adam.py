@@ -1,4 +1,4 @@
-"""Adam at a server: one step along a gradient that others have computed."""
+"""Adam at a server: one step along a given gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weighted sums and means of models: the same to the last bit however their members are grouped.
+"""Weighted sums and means of models, bit-identical for any grouping of their members.
 
 A sum is a tree over its members in canonical order: of four neighbours the second is joined to
 the first, then the third, then the fourth; so are then every four such branches, and so on upwards.

@@ -1,4 +1,4 @@
-"""A job whose inputs are at hand, and how its result becomes an update."""
+"""A job with its inputs, and the conversion of its result to an update."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seam between clock and values: jobs are submitted, futures are read, work is done between.
+"""The trainer: jobs are submitted, futures are read, and work is done in between.
 
 A protocol submits a job when a client is dispatched and reads its future when the upload arrives.
 Reading one future trains everything that is pending and whose inputs are at hand, together. What a

@@ -1,4 +1,4 @@
-"""torchvision, imported only when it is needed, and augmentation built from it."""
+"""Lazy import of torchvision, and augmentation with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much work a model is, by kind: what a device's time for a training step is made of."""
+"""The work of a model by kind, from which a device's training time is computed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Numbers into what a person looks at: figures, reports, timelines."""
+"""Figures, reports and timelines of runs and studies."""

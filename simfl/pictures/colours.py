@@ -1,4 +1,4 @@
-"""Colours that all pictures share, and what the pale ones among them stand for."""
+"""The colours shared by all pictures."""
 
 from __future__ import annotations
 

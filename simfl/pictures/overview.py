@@ -1,4 +1,4 @@
-"""One picture of a run: how well, how long, how costly, and who took part."""
+"""The overview picture of a run: accuracy, time, cost and participation."""
 
 from __future__ import annotations
 

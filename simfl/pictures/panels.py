@@ -1,4 +1,4 @@
-"""Panels of a picture before they have a place: axes with round ticks, lines, bars, a legend."""
+"""Panels of a picture without a position: axes with round ticks, lines, bars, a legend."""
 
 from __future__ import annotations
 

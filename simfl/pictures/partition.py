@@ -1,4 +1,4 @@
-"""The data by client: a bar for each, stacked by label."""
+"""The picture of the data by client: a bar for each, stacked by label."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a run's results are made of: keys, what was computed before, and how to go on from it."""
+"""Provenance of results: keys, reuse of earlier results, and resuming."""

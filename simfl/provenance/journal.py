@@ -1,4 +1,4 @@
-"""Keys of learned values, and the journal of those that decided something.
+"""Keys of learned values, and the journal of learned facts.
 
 Every learned value has a key made of what it was computed from. A value that decides time or an
 action is *known*: a small record of numbers, written down under its key when it is first needed.

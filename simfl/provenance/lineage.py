@@ -1,4 +1,4 @@
-"""What learned values depend on: the numeric platform, and the key under all keys of a run."""
+"""The inputs of learned values: the numeric platform, and the root of all keys of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replaying a run that was cut off: the log already written is what the replay must repeat."""
+"""Replays an interrupted run and compares it with the existing log."""
 
 from __future__ import annotations
 

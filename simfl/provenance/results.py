@@ -1,4 +1,4 @@
-"""Results that runs share: what one run has computed, another one with the same key looks up.
+"""The store of results shared between runs, by key.
 
 Keys are made of everything that a value depends on, so a what-if run that changes hardware alone
 finds all it would have trained. A store holds tensors (server states, client updates) and facts

@@ -1,4 +1,4 @@
-"""Learned values as bytes: tensors and this package's own records, read without running code."""
+"""Serialisation of learned values: tensors and simfl's own records, without running code."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Running a scenario, and the folder that a run leaves behind."""
+"""Running a scenario, and its run folder."""

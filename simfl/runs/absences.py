@@ -1,4 +1,4 @@
-"""Absences that are at other times than their run: rules of docs/warnings.md."""
+"""Warnings of absences outside the time of the run (docs/warnings.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How full batteries were, found again from the log of a run.
+"""Battery levels over time, reconstructed from a run's log.
 
 The joules of a row are what a client drew in that time, its idle power included, and what comes in
 follows from the scenario: batteries that are walked along the rows have the levels that they had in

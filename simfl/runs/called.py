@@ -1,4 +1,4 @@
-"""`simfl.run`: a run as it is asked for in Python, and a folder for it without a question."""
+"""`simfl.run`: runs a scenario from Python, and chooses its folder."""
 
 from __future__ import annotations
 

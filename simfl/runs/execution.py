@@ -1,4 +1,4 @@
-"""Running an assembled scenario and leaving a run folder."""
+"""Runs an assembled scenario and writes its run folder."""
 
 from __future__ import annotations
 

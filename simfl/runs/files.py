@@ -1,4 +1,4 @@
-"""A run folder on the disk: whose it is, who is at work in it, and which files in it are simfl's.
+"""The files of a run folder: ownership, locking, and which files are simfl's.
 
 Nothing else is ever removed or written to, and symbolic links are never followed.
 """

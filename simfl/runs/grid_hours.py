@@ -1,4 +1,4 @@
-"""When the electricity that batteries hold was drawn from the grid: a rule of docs/warnings.md."""
+"""The warning that batteries shift the hours of grid electricity (docs/warnings.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is odd about a run whose model does not learn: it gets worse, stays, or only guesses."""
+"""Warnings of models that do not learn: worse, unchanged, or only guessing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who was left out of a run by a rule, and not by chance: rules of docs/warnings.md."""
+"""Warnings of clients that a rule left out systematically (docs/warnings.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps figures of measures from being what they seem: rules of docs/warnings.md."""
+"""Warnings of misleading figures of measures (docs/warnings.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is odd about a run: the rules of docs/warnings.md, each a function.
+"""Warnings of a run: the rules of docs/warnings.md, each a function.
 
 `foreseen` knows them before the run begins, `found` when it has come to its end; what the engine
 itself notices on its way is in `Run.warnings`.

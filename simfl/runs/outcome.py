@@ -1,4 +1,4 @@
-"""What a run leaves behind beside its events: tables, the final model, the manifest's figures."""
+"""A run's results besides its events: tables, final model, figures of the manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a run was as good as it was to be: targets that were missed, or met at once."""
+"""Warnings of targets that a run missed, or met at once."""
 
 from __future__ import annotations
 

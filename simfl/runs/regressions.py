@@ -1,4 +1,4 @@
-"""What is odd about a regression's R^2, as rules of docs/warnings.md that hold before the run."""
+"""Warnings of a regression's R^2 that are known before the run (docs/warnings.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run folder: its manifest and tables, and reading it back into pandas."""
+"""Run folders: manifest and tables, and loading them into pandas."""
 
 from __future__ import annotations
 

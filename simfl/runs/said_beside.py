@@ -1,4 +1,4 @@
-"""What figures of the shipped measures are not: said wherever they are printed."""
+"""Notes printed with figures of the shipped measures: what they do not mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run came to, in a few figures: the same in a terminal and in a notebook."""
+"""The summary of a run in a few figures, for terminals and notebooks."""
 
 from __future__ import annotations
 

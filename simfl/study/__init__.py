@@ -1,4 +1,4 @@
-"""What-if studies: many runs of one scenario with other keys, and what they say together.
+"""What-if studies: many runs of one scenario with varied keys, and their comparison.
 
 `simfl.study(...)` runs one. The package's name is the function's, too: it can be called, whichever
 of its modules somebody has imported before.

@@ -1,4 +1,4 @@
-"""What a search runs next, as a pure function of its trials so far and the table of their runs.
+"""The next settings of a search: a pure function of its trials and the table of runs.
 
 Trials are asked batch by batch. The first batches are a Latin hypercube; each later one is drawn by
 Optuna's tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011; with bounds: Watanabe,

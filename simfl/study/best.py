@@ -1,4 +1,4 @@
-"""The best of a study's settings among those that keep to bounds, whatever the seed."""
+"""The best setting of a study within bounds, for all seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a figure has to keep to, as "<= 3600", and whether runs are known to keep to it."""
+"""Bounds on figures, such as "<= 3600", and whether runs are known to meet them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`simfl.study`: a study as it is asked for in Python."""
+"""`simfl.study`: runs a study from Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accuracies of few test examples: seeds that agree to the example may have done so by chance.
+"""Accuracies on few test examples: equal values between seeds may be chance.
 
 Three models that are right on 10 of 10 test examples are not models that always are: the next one
 may miss an example. Student's interval of equal values has no width.

@@ -1,4 +1,4 @@
-"""Whether runs can be compared in a figure, or differ in what the figure leaves out or counts.
+"""Whether runs are comparable in a figure, or differ in what it includes.
 
 Codecs that only size messages leave what is learned as it was, and whoever is charged for idle
 power saves none. Where runs differ so, a difference in such a figure says nothing about them, and

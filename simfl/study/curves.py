@@ -1,4 +1,4 @@
-"""Learning curves of settings: how well they do by the time, the joules or the bytes they took.
+"""Learning curves of settings over time, joules or bytes.
 
 Between two evaluations a run's curve is a straight line. A mean over seeds is drawn only where
 every seed has a value, from the last one's first evaluation to the first one's last: beyond, it

@@ -1,4 +1,4 @@
-"""How large a paired difference is beside the spread of the runs, with an interval.
+"""Effect sizes of paired differences relative to the spread of runs, with intervals.
 
 Hedges' g_av: the mean difference over the root mean square of the two standard deviations,
 corrected for small samples (Lakens, Front. Psychol. 4:863, 2013, Eqs. 10 and 4).

@@ -1,4 +1,4 @@
-"""Which factor matters: main effects, and first-order Sobol indices of numeric factors."""
+"""Main effects of factors, and first-order Sobol indices of numeric factors."""
 
 from __future__ import annotations
 

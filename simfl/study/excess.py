@@ -1,4 +1,4 @@
-"""How far runs are beyond the bounds that are asked of them.
+"""How far runs exceed their bounds.
 
 Below 1 where the figure is known, from 1 to 2 where a target was missed, by how far the model was
 from it, and 2 where nothing is known, or the run diverged. It is above 0 exactly where `Bound.kept`

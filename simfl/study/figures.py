@@ -1,4 +1,4 @@
-"""The figures that a study compares: what each is, its unit, and which values it can have."""
+"""The figures that a study compares, with units and possible values."""
 
 from __future__ import annotations
 

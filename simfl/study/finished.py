@@ -1,4 +1,4 @@
-"""Whether a study has been run and gathered to its end, and nothing has changed since.
+"""Whether a study is complete and unchanged since.
 
 To plan a study is to build every point's machines, which takes the libraries that train, and to
 gather it is to read every run. A finished study needs neither: beside its table stands what both

@@ -1,4 +1,4 @@
-"""How far a study's answers go by its machines: its settings on machines as they may be.
+"""Hardware uncertainty of a study's answers: its settings on drawn sets of machines.
 
 Draw k of the machines is the same for all settings (common random numbers), and has one of the
 seeds, in turn. What the machines of a draw change is told by the run of that setting and seed on

@@ -1,4 +1,4 @@
-"""How far the figures of one run alone go."""
+"""How reliable the figures of a single run are."""
 
 from __future__ import annotations
 

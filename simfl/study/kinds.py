@@ -1,4 +1,4 @@
-"""What the figures of the shipped measures can be: bounds of their intervals.
+"""Possible ranges of the shipped measures' figures, to bound their intervals.
 
 It stands here, not at the measures, as those load the libraries that train, and tables of studies
 are printed without them. Of measures of one's own the names tell (`figures.bounds_of`).

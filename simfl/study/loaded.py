@@ -1,4 +1,4 @@
-"""A study read back from its folder."""
+"""A study loaded from its folder."""
 
 from __future__ import annotations
 

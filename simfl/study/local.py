@@ -1,4 +1,4 @@
-"""The local engine: points in processes of this machine, each process for as long as it lives.
+"""The local engine: points in long-lived processes of this machine.
 
 A process that dies (out of memory, killed) is replaced and its point is tried again, a few times.
 Processes end with the one that started them, however it ends.

@@ -1,4 +1,4 @@
-"""What has to be said of many verdicts, and of the best of many settings: luck has a part in it.
+"""Multiple comparisons: the role of luck in many verdicts, and in the best of many settings.
 
 The mean that is least of many is below its true value more often than not, so its interval, which
 is that of one setting that was named beforehand, holds less often than it says: of 8 settings that

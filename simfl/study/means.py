@@ -1,4 +1,4 @@
-"""The settings of a study: means over the seeds, and which columns tell settings apart."""
+"""Means of a study's settings over seeds, and the columns that distinguish settings."""
 
 from __future__ import annotations
 

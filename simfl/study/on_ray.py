@@ -1,4 +1,4 @@
-"""The Ray engine: points as tasks of a Ray cluster that is there already.
+"""The Ray engine: points as tasks of an existing Ray cluster.
 
 Where the workers see the study's folder, points are run in it as everywhere else, sharing results.
 Where they do not, a point is run in a folder of the worker's own and its run folder is sent back.

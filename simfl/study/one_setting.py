@@ -1,4 +1,4 @@
-"""A scenario alone as a study: its one setting with several seeds, for error bars."""
+"""A scenario as a study of one setting with several seeds, for error bars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pareto fronts: the points that no other point betters in everything that is asked for."""
+"""Pareto fronts: points that no other point dominates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every run of a study: settings x seeds, each checked and known by its simulation's digest."""
+"""The runs of a study: settings x seeds, each checked and identified by its digest."""
 
 from __future__ import annotations
 

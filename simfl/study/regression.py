@@ -1,4 +1,4 @@
-"""What the accuracy of a regression is: R^2, and no share of right answers."""
+"""The accuracy of a regression: R^2, not a share of correct answers."""
 
 from __future__ import annotations
 

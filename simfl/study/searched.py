@@ -1,4 +1,4 @@
-"""What a search has found: its path, which key mattered, and its settings as options of a command.
+"""The results of a search: its path, important keys, and settings as command options.
 
 All of it is computed from the table of its runs.
 """

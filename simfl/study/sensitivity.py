@@ -1,4 +1,4 @@
-"""First-order and total Sobol indices of a study whose points are Saltelli's design.
+"""First-order and total Sobol indices from Saltelli's design.
 
 A first-order index is the share of the variance that a key explains alone, a total one what it
 explains with all its interactions. Both are scipy's own, of the values at its matrices A, B and AB.

@@ -1,4 +1,4 @@
-"""One invocation of a study: its points, what is still to do, and gathering what is done."""
+"""One invocation of a study: its points, the remaining work, and collecting results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the settings of a search are from what its goal asks of them.
+"""How far the settings of a search are from its goal.
 
 A search learns more from a setting that just misses a bound than from one that fails outright, so a
 bound that is not kept to has a size (`excess.py`), and so has an objective that is not known.

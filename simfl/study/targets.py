@@ -1,4 +1,4 @@
-"""Targets: what runs spend until they are good enough, and what is known where they never were.
+"""Costs to reach a target, with lower bounds for runs that missed it.
 
 A run that ended without its target is censored: it would have needed more than it had spent at its
 end. A mean over the runs that met the target would favour methods that rarely do, so there is one

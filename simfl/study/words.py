@@ -1,4 +1,4 @@
-"""What is known of a figure, in words: the same in the terminal, in pages and in scripts."""
+"""Figures in words, with what is known of them: for terminals, pages and scripts."""
 
 from __future__ import annotations
 

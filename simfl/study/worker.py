@@ -1,4 +1,4 @@
-"""Running one point of a study: what every engine does, in whatever process it does it."""
+"""Runs one point of a study, for every engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals for figures that say yes or no of each run, which a few seeds leave wide.
+"""Intervals of yes-or-no figures over few seeds.
 
 Five times yes are not always yes, and Student's interval of five equal values has no width.
 """

@@ -1,1 +1,1 @@
-"""What it costs: seconds, joules, hertz and bits. This room never sees a weight."""
+"""The simulated system: seconds, joules, hertz and bits; no weights."""

@@ -1,4 +1,4 @@
-"""Sharing of those who cross a backhaul behind their access points: two rules, one after the other.
+"""Sharing with a backhaul behind access points: two sharing rules in a row.
 
 What the medium of an access point lets through comes to the backhaul, which may let through less.
 """

@@ -1,4 +1,4 @@
-"""Who is there when, where groups of clients follow models of their own."""
+"""Availability of clients by group."""
 
 from __future__ import annotations
 

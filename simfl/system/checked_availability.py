@@ -1,4 +1,4 @@
-"""What an availability model says, held to its contract."""
+"""Checks of an availability model's answers."""
 
 from __future__ import annotations
 

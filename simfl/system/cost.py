@@ -1,4 +1,4 @@
-"""What an action costs: seconds, and joules beyond the power that idling draws anyway.
+"""The cost of an activity: seconds, and joules above idle power.
 
 A row's full energy is idle power * duration + `active_j`; whoever books the row adds the idle part,
 so that it is counted once per device and second. Fields are floats or arrays of one shape.

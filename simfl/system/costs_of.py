@@ -1,4 +1,4 @@
-"""What processors and links say of a user's own work, held to their contract."""
+"""Checks of the costs that users' own processors and links return."""
 
 from __future__ import annotations
 

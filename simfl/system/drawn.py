@@ -1,4 +1,4 @@
-"""Machines as they may be: a profile's figures at one of many draws.
+"""Drawn machines: a profile's figures in one of many draws of its uncertainty.
 
 A figure with an interval is drawn from it, each by itself; those of a calibration's joint draws
 together, row by row. A figure that stands under `unverified` and has no interval has a default

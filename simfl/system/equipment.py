@@ -1,4 +1,4 @@
-"""The hardware as a run leaves it behind: each client's own figures, and those of the machines.
+"""The hardware recorded by a run: each client's own figures, and the machines'.
 
 With them and the formulas of docs/seconds_and_joules.md every second and joule can be recomputed.
 """

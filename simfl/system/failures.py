@@ -21,10 +21,10 @@ from simfl.system.availability.sojourn import Sojourn
 
 @dataclass(frozen=True)
 class Outages:
-    """Mean times between failures and to repair."""
+    """Times between failures, and to repair."""
 
-    works: Annotated[Sojourn, "mean time from repair to failure"]
-    broken: Annotated[Sojourn, "mean time from failure to repair"]
+    works: Annotated[Sojourn, "distribution of the time from repair to failure"]
+    broken: Annotated[Sojourn, "distribution of the time from failure to repair"]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Checked construction of the frozen dataclasses that device and link files describe.
+"""Checked construction of the frozen dataclasses in device and link files.
 
 The registry validates a scenario's parts with pydantic, which this room does not import; device
 files use the same annotations (`Annotated[float, "> 0", "what it is"]`) and get the same checks.

@@ -1,4 +1,4 @@
-"""Rows that are of one kind, to be computed together."""
+"""Groups rows of one kind, to compute them together."""
 
 from __future__ import annotations
 

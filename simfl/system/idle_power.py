@@ -1,4 +1,4 @@
-"""What of a waiting client's idle power this training is charged with.
+"""The share of a waiting client's idle power that is charged to the training.
 
 A device draws its idle power whether or not somebody trains on it. Whose joules these are is a
 question of accounting: they say nothing about what its battery gives, and a client at work (its

@@ -1,4 +1,4 @@
-"""Figures of machines that are off by orders of magnitude: by a mistaken unit, most likely."""
+"""Figures of machines that are off by orders of magnitude, probably by a wrong unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What breaks off or holds up a client at work: absences, crashes, empty batteries.
+"""Interruptions of clients at work: absences, crashes, empty batteries.
 
 Absences and crashes are fixed by the seed; a battery's course follows from what the client does.
 

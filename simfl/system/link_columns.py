@@ -1,4 +1,4 @@
-"""What many messages need to know of their links, as columns; and the radio's own states."""
+"""Link figures of many messages as columns; and the radio's states."""
 
 from __future__ import annotations
 

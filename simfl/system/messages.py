@@ -1,4 +1,4 @@
-"""Messages: what is drawn for each, and what sending it takes, as segments.
+"""Messages: their random draws, and their segments.
 
 Waking the radio up, latency, the flow of bits, and every attempt lost.
 """

@@ -1,4 +1,4 @@
-"""Everybody's messages: what is drawn for each, and what sending it takes."""
+"""The messages of all clients and servers: their random draws, and their segments."""
 
 from __future__ import annotations
 

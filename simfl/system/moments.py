@@ -1,4 +1,4 @@
-"""The order of what happens at the same simulated time."""
+"""The order of events at the same simulated time."""
 
 from __future__ import annotations
 

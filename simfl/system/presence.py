@@ -1,4 +1,4 @@
-"""Which clients are there to begin a round: availability, crashes and batteries, as one."""
+"""Which clients can begin a round: availability, crashes and batteries combined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a profile: what it holds, what is wrong with it, and on which line a key stands."""
+"""The text of a profile: its content, its errors, and the lines of its keys."""
 
 from __future__ import annotations
 

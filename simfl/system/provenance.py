@@ -1,4 +1,4 @@
-"""Whose figures a world is made of, and how many of them are estimates: the profiles behind it."""
+"""The profiles behind a world, and how many of their figures are estimates."""
 
 from __future__ import annotations
 

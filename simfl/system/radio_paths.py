@@ -1,4 +1,4 @@
-"""The radio paths of some transfers: who sends where, and what was drawn for that path."""
+"""The radio paths of transfers: sender, receiver, and the random draws of the path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""At what rates a processor does each kind of work."""
+"""The rates of a processor for each kind of work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regions: what a joule from the grid costs and emits, by the hour.
+"""Regions: cost and emissions of electricity from the grid, by the hour.
 
 Rows of the event log draw constant power, so that a row's emissions are its joules times the mean
 intensity over its time, which is exact: E / (t1 - t0) * integral of the intensity from t0 to t1.

@@ -1,4 +1,4 @@
-"""Messages over two links in a row: a client's own, and the backhaul behind its access point.
+"""Messages over two links in a row: a client's own, and the backhaul behind it.
 
 The access point passes bits on as they come, like a proxy between two connections: both links carry
 a message at the same time, at the rate of the slower one, and what each takes beside that adds up.

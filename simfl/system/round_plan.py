@@ -1,4 +1,4 @@
-"""What one client round takes, stage by stage."""
+"""The plan of one client round, stage by stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client round, or a message by itself, is made of: a table of segments.
+"""Segments: the table of activities of a client round or a message.
 
 A row is a segment (waking the radio up, latency, a flow of bits, work, ...), a column a client.
 Both executors (protocols/ahead.py, protocols/stepped.py) walk the same table from top to bottom.

@@ -1,4 +1,4 @@
-"""Which server: an edge server, or the cloud."""
+"""Identifies a server: an edge server, or the cloud."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class ShannonLink(Link):
     ]
     noise_figure_db: Annotated[float, ">= 0", "noise figure of the receivers, 7 to 9 for real ones"]
     noise_w_per_hz: Annotated[float, "> 0", "noise density"] = THERMAL_NOISE_W_PER_HZ
-    snr_gap_db: Annotated[float, ">= 0", "between capacity and real codes"] = 0.0
+    snr_gap_db: Annotated[float, ">= 0", "gap between capacity and real codes"] = 0.0
     bandwidth_efficiency: Annotated[float, "> 0", "<= 1", "share of the band that carries data"] = (
         1.0
     )

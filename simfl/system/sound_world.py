@@ -1,4 +1,4 @@
-"""What a population built, held to what a world is."""
+"""Checks of the world that a population built."""
 
 from __future__ import annotations
 

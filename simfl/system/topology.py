@@ -1,4 +1,4 @@
-"""Where clients and edge servers stand, in metres, and which client belongs to which edge."""
+"""Positions of clients and edge servers, in metres, and each client's edge server."""
 
 from __future__ import annotations
 

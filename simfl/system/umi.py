@@ -1,4 +1,4 @@
-"""The street canyon of 3GPP: urban micro cells with and without line of sight.
+"""3GPP's street canyon: urban micro cells with and without line of sight.
 
 3GPP TR 38.901, Table 7.4.1-1 (UMi - Street Canyon) and 7.4.2-1. Distances in metres, f in GHz:
     LOS   32.4 + 21 log10(d3) + 20 log10(f), beyond the breakpoint

@@ -1,4 +1,4 @@
-"""How far a profile's figures may be off, and for what they were measured.
+"""The uncertainty of a profile's figures, and the conditions of their measurement.
 
 A figure may stand in its file with its interval, as `{value: 2.6e10, interval: [2.0e10, 3.3e10]}`:
 it lies between these ends with 90 %. A profile's `uncertainty`, which calibration writes, maps the

@@ -1,1 +1,1 @@
-"""Codecs: what the receiver of a message has of the values that were sent."""
+"""Value codecs: the values that a receiver decodes from a message."""

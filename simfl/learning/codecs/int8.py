@@ -1,4 +1,4 @@
-"""Eight-bit integers, each tensor with a scale factor of its own."""
+"""Eight-bit integers with a scale factor per tensor."""
 
 from __future__ import annotations
 

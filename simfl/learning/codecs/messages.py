@@ -1,4 +1,4 @@
-"""Messages through a codec: what arrives, and what the sender keeps for its next one."""
+"""Messages through a codec: the decoded values, and the residual that the sender keeps."""
 
 from __future__ import annotations
 

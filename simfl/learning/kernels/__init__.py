@@ -1,1 +1,1 @@
-"""How many models of one architecture are computed at once."""
+"""Kernels: batched computation of many models of one architecture."""

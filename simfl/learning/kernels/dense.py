@@ -1,4 +1,4 @@
-"""Stacks of Linear layers with ReLU, and the slopes of the losses by their outputs.
+"""Stacks of Linear layers with ReLU, and the gradients of losses by their outputs.
 
 Their gradients are written by hand: `dense_steps.py` where a job's loss is the plain one,
 `dense_pass.py` under any loss.

@@ -1,4 +1,4 @@
-"""A perceptron's pass as one step of autograd, under any loss: forward and backward by hand.
+"""A perceptron's pass as one autograd step, under any loss: forward and backward by hand.
 
 The trainer's own backward pass may leave a weight's gradient as the two factors that it is the
 product of, so that plain SGD descends inside that product, as it does under the plain loss. It is

@@ -1,4 +1,4 @@
-"""Steps of stacked perceptrons, gradients by hand, in memory that is laid out once.
+"""Training steps of stacked perceptrons, with gradients by hand and preallocated memory.
 
 Autograd's bookkeeping, and gradients that are written only to be read once more, cost more than
 the arithmetic of small models. Here one step is a chain of batched products, and plain SGD happens

@@ -1,4 +1,4 @@
-"""A batch's mean loss and its slope by hand, where autograd would take a dozen small steps."""
+"""A batch's mean loss and its gradient by hand, instead of a dozen small autograd steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of stacked matrices by numpy's OpenBLAS, where torch's library is the slower one.
+"""Stacked matrix products by numpy's OpenBLAS, where it is faster than torch's library.
 
 torch's products on x86 come from Intel's Math Kernel Library, which on other makers' processors
 leaves half the width of their vectors unused; OpenBLAS uses all of it. One job's product is

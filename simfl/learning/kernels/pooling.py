@@ -1,4 +1,4 @@
-"""The largest of every 2x2 places of images, where no gradient is asked for.
+"""2x2 max pooling of images without a gradient.
 
 Torch's pooling also remembers which place was the largest, image by image in scalar code. Without a
 gradient nobody reads that, and maxima of neighbouring rows, then of neighbouring columns, element

@@ -1,4 +1,4 @@
-"""How exactly the operands of products and convolutions are taken, within float32 runs.
+"""The precision of operands in products and convolutions of float32 runs.
 
 bfloat16 rounds the operands and what comes out, as `torch.autocast` does; weights, sums over steps
 and the optimizer stay float32. TF32 is the device's affair (`devices.py`): it changes no code here.

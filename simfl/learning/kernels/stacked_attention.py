@@ -1,4 +1,4 @@
-"""Attention of many jobs at once: every head of every row is a matrix of its own in one stack."""
+"""Attention of many jobs at once: every head of every row is one matrix in the stack."""
 
 from __future__ import annotations
 

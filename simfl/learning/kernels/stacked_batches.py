@@ -1,4 +1,4 @@
-"""The mini-batches of jobs that are trained together, padded to equal rows."""
+"""Mini-batches of jobs that are trained together, padded to equal rows."""
 
 from __future__ import annotations
 

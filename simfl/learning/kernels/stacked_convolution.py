@@ -1,4 +1,4 @@
-"""Convolutions of many jobs at once: the forms that a layer can take, and which one it takes.
+"""Convolutions of many jobs at once: the available forms, and the choice per layer.
 
 Activations are folded, (jobs * rows, channels, height, width), and leave channels last in memory,
 where pooling, and convolutions of one job, are two to four times faster on a CPU.

@@ -1,4 +1,4 @@
-"""Which layer stands at each node of a traced module: the tables of what has a batched form.
+"""The layers of a traced module, and the tables of layers with a batched form.
 
 A value is one of three kinds: of every row, folded (jobs * rows, ...); of every model, (jobs, ...),
 as a parameter that the module adds to its rows; or common, the same for all.

@@ -1,4 +1,4 @@
-"""The layers of `stacked.py`: what one layer computes for the rows of many jobs at once.
+"""The layers of `stacked.py`: each one's computation for the rows of many jobs at once.
 
 Activations are folded, (jobs * rows, ...); see there for what a layer must not do.
 """

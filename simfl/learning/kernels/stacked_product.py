@@ -1,4 +1,4 @@
-"""Matrix products of many jobs at once whose bits do not depend on a job's place in the stack.
+"""Matrix products of many jobs whose bits do not depend on a job's place in the stack.
 
 A batched product computes every job's matrices with the same kernel, but that kernel treats the
 first and last elements of a row according to their address: a job whose matrices start elsewhere

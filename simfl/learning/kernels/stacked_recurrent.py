@@ -1,4 +1,4 @@
-"""LSTM and GRU layers of many jobs at once, their gradients through time by hand.
+"""LSTM and GRU layers of many jobs at once, with gradients through time by hand.
 
 Autograd would write a node for every gate of every place in a sequence. Here all places' inputs are
 one product per job, a step in time is one product and a few elementwise operations over all jobs,

@@ -1,4 +1,4 @@
-"""What layers that stand still make of rows, computed once for each row.
+"""Outputs of fixed layers, computed once for each row.
 
 A loss that runs the global model beside the one that trains, or trains a head alone, asks for the
 same values in every pass over a client's rows. They are remembered by row. A row has the value that

@@ -1,4 +1,4 @@
-"""What jobs that are trained together draw: each from a generator of its own.
+"""Random draws of jobs that are trained together: each from its own generator.
 
 The draws are those that the module itself would make for the job's rows alone, in the same order,
 so that neither company nor padding shows in them.

@@ -1,1 +1,1 @@
-"""Training on several cores: processes or threads, and what crosses between them."""
+"""Training on several cores: processes or threads, and the data between them."""

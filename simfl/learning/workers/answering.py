@@ -1,4 +1,4 @@
-"""What a worker on another machine does: it begins once, and then answers requests."""
+"""The loop of a worker on another machine: starts once, then answers requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values full of tensors between two processes: through memory that both see, or through a pipe.
+"""Sends values with tensors between two processes: by shared memory or a pipe.
 
 A parcel that finds room in the shared memory costs two copies and a message of a few bytes, which
 never waits for the other side; any other goes through the pipe, which does.

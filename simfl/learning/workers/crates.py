@@ -1,4 +1,4 @@
-"""Requests for workers that share no memory with who asks: what several need is sent once.
+"""Requests to workers without shared memory: data needed by several is sent once.
 
 A tensor that is in several requests (a state's weights, what its jobs have in common), or comes up
 again later, is put where every worker can fetch it, and stands in a request as a place only.

@@ -1,4 +1,4 @@
-"""The sums of a training's updates, asked of workers before anybody wants them.
+"""Sums of updates that workers compute before they are needed.
 
 How an algorithm weighs updates is known only when it adds them up. Most weigh them by their
 examples, all that a server's state was sent out for at once: each edge server has a state of its

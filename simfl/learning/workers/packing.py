@@ -1,4 +1,4 @@
-"""Objects full of tensors as a header and one flat run of bytes.
+"""Packs objects with tensors into a header and one flat run of bytes.
 
 A tensor that occurs several times is packed once, and is one object again after unpacking. The
 tensors of one object lie side by side and are copied out in one piece, which they then share.

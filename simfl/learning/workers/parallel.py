@@ -1,4 +1,4 @@
-"""The batched trainer on several cores: cohorts go to worker processes, or to threads of this one.
+"""The batched trainer on several cores, with worker processes or threads.
 
 How many workers there are changes no bit: every cohort is computed by one of them, with one
 thread, as it would be here. A cohort whose gradients are written by hand is a chain of products

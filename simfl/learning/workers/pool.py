@@ -1,4 +1,4 @@
-"""Worker processes, one thread each, that stay until their pool is closed.
+"""Worker processes with one thread each, which live until their pool is closed.
 
 A worker that dies (out of memory, killed) is replaced, and what it was doing is done again. Workers
 end with the process that made them, however it ends: they notice that nobody is left to ask them.

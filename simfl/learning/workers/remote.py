@@ -1,4 +1,4 @@
-"""The batched trainer on a cluster: all cohorts go to its workers, none is computed here.
+"""The batched trainer on a cluster: its workers train all cohorts.
 
 How many workers there are, and which of them are lost on the way, changes no bit.
 """

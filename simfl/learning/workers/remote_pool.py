@@ -1,4 +1,4 @@
-"""Workers of a cluster, which may be lost, hang, or compute with other bits than the first one.
+"""Workers of a cluster, which may be lost, hang, or compute with different bits.
 
 A lost worker's requests are asked of another one; so are those of a worker that hangs, which is
 given up. One whose numeric platform is not the one that the run was begun on is refused.

@@ -1,4 +1,4 @@
-"""Cohorts that workers train: how they are cut, sent and taken back."""
+"""Distributes cohorts to workers: splits, sends and collects them."""
 
 from __future__ import annotations
 

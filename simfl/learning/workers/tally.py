@@ -1,4 +1,4 @@
-"""How much of the training each worker did: for people, who want to know who was busy.
+"""Counts the training done by each worker, for display.
 
 These are seconds of a clock on the wall; nothing that is learned or simulated may depend on them.
 """

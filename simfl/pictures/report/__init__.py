@@ -1,1 +1,1 @@
-"""One self-contained HTML page of a run or a study: opens offline, holds its own data."""
+"""Self-contained HTML reports of a run or a study, usable offline."""

@@ -1,4 +1,4 @@
-"""Charts as plotly reads them: traces and a layout, units on every axis, safe colours."""
+"""Charts for plotly: traces and a layout, with units on every axis."""
 
 from __future__ import annotations
 

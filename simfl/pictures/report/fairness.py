@@ -1,4 +1,4 @@
-"""The table of a run's report that tells how clients fare beside one another."""
+"""The table of a run's report that compares clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search has found, on the page of its study."""
+"""The results of a search, in the report of its study."""
 
 from __future__ import annotations
 

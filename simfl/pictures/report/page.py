@@ -1,4 +1,4 @@
-"""An HTML page in one file: text, tables and interactive charts, with nothing to load."""
+"""An HTML page in one file: text, tables and interactive charts, without external files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of a run's report that shows what each machine did when."""
+"""The timeline in a run's report: what each machine did when."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Traces of real devices: safe loaders of other projects' formats, and the tables they become."""
+"""Traces of real devices: safe loaders of other projects' formats, and their tables."""

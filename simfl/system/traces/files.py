@@ -1,4 +1,4 @@
-"""Reading JSON and CSV files whose errors name the file."""
+"""Reads JSON and CSV files; errors name the file."""
 
 from __future__ import annotations
 

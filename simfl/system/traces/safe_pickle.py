@@ -1,4 +1,4 @@
-"""Reading pickles of plain data without running what they say.
+"""Reads pickles of plain data without executing them.
 
 A pickle is a program: by naming a function and its arguments it runs anything when it is loaded.
 This reader admits no name at all, so that nothing but dictionaries, lists, tuples, sets, numbers,

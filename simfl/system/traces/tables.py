@@ -1,4 +1,4 @@
-"""The two tables that every trace becomes, as Parquet files and in memory.
+"""The two tables of every trace, as Parquet files and in memory.
 
 Availability: one row per interval, columns `client, start_s, end_s, period_s`. Times lie in
 [0, period_s], after which a client's trace begins again. A client that is never there has one row
