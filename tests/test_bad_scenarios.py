@@ -388,7 +388,7 @@ BAD: list[Bad] = [
     ),
     Bad("even kernel", {"model": {"name": "cnn", "kernel": 2}}, "model.kernel", "an odd number"),
     # import paths
-    Bad("no plug-in", {"model": "net.py:Net"}, "model.name", "a file that is not there"),
+    Bad("no plug-in", {"model": "net.py:Net"}, "model.name", "which does not exist"),
     Bad(
         "no class",
         {"model": "net.py:Nett"},
@@ -479,7 +479,7 @@ BAD: list[Bad] = [
         "plug-in of a device",
         OWN,
         "population.groups.0.device",
-        "mine.yaml:[0-9]+: processor: name: found '.*abacus.py:Abacus', a file that is not there",
+        "mine.yaml:[0-9]+: processor: name: found '.*abacus.py:Abacus', which does not exist",
         {"own/mine.yaml": DEVICE.partition("  name")[0] + "  name: abacus.py:Abacus\n"},
     ),
 ]
@@ -677,7 +677,7 @@ def test_no_shipped_scenario(name: str, hint: str) -> None:
         result = CliRunner().invoke(app, arguments)
 
         assert result.exit_code == 2
-        assert result.stderr == f"{said}`simfl list scenarios` names them\n"
+        assert result.stderr == f"{said}`simfl list scenarios` lists them\n"
 
 
 def test_cuda_where_there_is_none(

@@ -129,8 +129,8 @@ def test_another_definition_is_another_scenario(cells: Any) -> None:
         ("held = open\nf = np.random\nx = [1, object()]\n"
          "class Bad(Scheduling):\n    def decide(self, *a):\n        return x", "'x', a list"),
         ("def make():\n    class Bad(Scheduling):\n        def decide(self, *a): ...\n"
-         "    return Bad\nBad = make()", "within another"),
-        ("Bad = type('Bad', (Scheduling,), {'__module__': __name__})", "source is not known"),
+         "    return Bad\nBad = make()", "nested in another"),
+        ("Bad = type('Bad', (Scheduling,), {'__module__': __name__})", "source is not available"),
     ],
 )  # fmt: skip
 def test_a_class_that_cannot_be_written_is_told(cells: Any, text: str, why: str) -> None:

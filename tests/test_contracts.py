@@ -373,5 +373,5 @@ def test_rounds_of_too_few_clients_do_not_go_on_for_ever(own, monkeypatch):
     alone = {"availability": {"name": "periodic", "period_s": 0.2, "share": 0.02}}
     scenario = small(algorithm={"name": own("Pairs")}, population=alone)
 
-    with pytest.raises(Stalled, match="fewer are selected than the algorithm aggregates"):
+    with pytest.raises(Stalled, match="fewer are selected than the algorithm needs"):
         simulated(scenario)

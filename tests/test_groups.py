@@ -159,7 +159,7 @@ def test_clients_that_left_before_the_run_began_are_warned_of() -> None:
             {"population.groups.0.allocation": "max", "population.groups.1.allocation": SLOW}
             | {"decisions.allocation": "min_energy"},
             "decisions.allocation",
-            "every group has one of its own",
+            "every group has its own",
         ),
         (
             {"population.groups.0.availability": "always", "population.leaving": "abort"},

@@ -187,7 +187,7 @@ def test_a_users_module_class_is_a_partial_over_its_own_arguments(tmp_path: Path
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("absent.py:Mine", "a file that is not there"),
+        ("absent.py:Mine", "which does not exist"),
         ("no.such.module:Mine", "which cannot be imported (ModuleNotFoundError"),
         ("mine.py:Mien", "without the class 'Mien', did you mean 'Mine'?"),
         ("mine.py:", "without the class ''"),

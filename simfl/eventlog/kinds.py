@@ -16,7 +16,7 @@ KINDS: dict[str, tuple[str, str, str]] = {
     "network": ("energy spent inside the network between edge and cloud", "", ""),
     "edge_aggregate": (
         "an edge server aggregates its clients' updates",
-        "mean share of the updates, where some are stale",
+        "mean share of the updates, if some are stale",
         "updates, staleness_each (of each update, where they differ)",
     ),
     "cloud_aggregate": (
@@ -33,8 +33,8 @@ KINDS: dict[str, tuple[str, str, str]] = {
     "select": (
         "clients are selected for a round",
         "number selected",
-        "selected, left_out (more, not listed, of which one is dispatched), eligible (present and"
-        " free), asked, waited_s (under wait_for)",
+        "selected, left_out (further selected clients, not listed, if only one is dispatched),"
+        " eligible (available and free), asked, waited_s (with wait_for)",
     ),
     "schedule": (
         "the cloud picks an edge server to dispatch",
@@ -44,8 +44,8 @@ KINDS: dict[str, tuple[str, str, str]] = {
     "departure": ("the run departs from the algorithm's paper", "", "reason"),
     "idle": ("a device waits", "", ""),
     "feasibility": (
-        "whether the scheduling rule can give every edge server what it owes",
-        "edge servers that it cannot",
+        "whether the scheduling rule can give every edge server its owed share",
+        "number of edge servers for which it cannot",
         "unattainable, owed_share, attainable_share, latency_s (nominal)",
     ),
     "late": (
@@ -54,39 +54,39 @@ KINDS: dict[str, tuple[str, str, str]] = {
         "then (drop or carry_over)",
     ),
     "report": (
-        "what an algorithm says of the updates that a server aggregates",
+        "an algorithm's report on the updates that a server aggregates",
         "the algorithm's figure; corefed: the smallest utility",
         "the algorithm's own; corefed: rule, clients, losses, offsets, utilities, coefficients",
     ),
     "unavailable": (
-        "a client leaves in mid-round",
-        "seconds until it is back",
+        "a client leaves during a round",
+        "seconds until it returns",
         "stage, then (goes_on or ends)",
     ),
     "crash": (
-        "a client in mid-round, an edge server at work, or its link to the cloud fails",
+        "a client during a round, an edge server at work, or its link to the cloud fails",
         "seconds until it is repaired",
         "stage, then; what (edge_server or cloud_link)",
     ),
-    "battery_empty": ("a client's battery runs empty in mid-round", "", "stage, then"),
+    "battery_empty": ("a client's battery runs empty during a round", "", "stage, then"),
     "tail": ("a device's radio is awake after its last message", "", ""),
     "expectation": (
-        "what servers expect where clients share channels, or radios sleep",
+        "servers' expectations if clients share channels, or radios sleep",
         "",
         "servers, together (clients of each), latency_s (of a dispatch), awake_s (radios awake),"
-        " alone_s (without rivals), round_s and round_alone_s (the clients' mean), backhaul_s and"
-        " backhaul_alone_s (of the models to all edge servers)",
+        " alone_s (without contention), round_s and round_alone_s (the clients' mean), backhaul_s"
+        " and backhaul_alone_s (of the models to all edge servers)",
     ),
     "out_of_memory": (
-        "a client has got the model, and not the memory that training it takes",
-        "bytes that it lacks",
+        "a client has received the model, but lacks the memory to train it",
+        "missing bytes",
         "stage, then (ends)",
     ),
 }
 KIND_INDEX = {kind: index for index, kind in enumerate(KINDS)}
 
 STATES = ("download", "compute", "upload", "tail", "idle", "edge_aggregate", "cloud_aggregate")
-"""Kinds that a device is in, one at a time; together they fill its time."""
+"""States of a device, one at a time; together they fill its time."""
 
 CLIENT_STATES = ("download", "compute", "upload", "tail", "idle")
 """Those of clients."""
@@ -98,7 +98,7 @@ FORMAT_VERSION = 3
 """
 
 CUTS = ("unavailable", "crash", "battery_empty", "edge_server", "cloud_link", "end")
-"""What breaks a row off; "end" is the end of the run."""
+"""What can interrupt a row; "end" is the end of the run."""
 
 _MESSAGES = ("download", "upload")
 _ACTIVE = (*_MESSAGES, "compute", "edge_aggregate", "cloud_aggregate")
@@ -109,11 +109,11 @@ _COMPUTATIONS = ("compute",)
 class Column:
     """A column of the log.
 
-    `unit` says what it holds. `arrow` is its type in the files; None: it is kept for the accounts
-    and not written. `dtype` is its type in a block of rows (`eventlog.rows`); None: it is made when
-    rows are written. A row that does not say has `default`; with None, it has to say. `kinds` are
-    the kinds of events that have it, None all of them: of any other it is empty (null). NaN is null
-    as well, and so is -1 where it is the default.
+    `unit` is its unit or meaning. `arrow` is its type in the files; None: it is kept for the
+    accounts and not written. `dtype` is its type in a block of rows (`eventlog.rows`); None: it is
+    created when rows are written. A row without a value has `default`; None: a value is required.
+    `kinds` are the kinds of events that have it (None: all); for other kinds it is empty (null).
+    NaN is null as well, and so is -1 if it is the default.
     """
 
     unit: str
@@ -124,7 +124,7 @@ class Column:
 
     @property
     def required(self) -> bool:
-        """Whether every row has to say what it has here; text may be left out."""
+        """Whether every row needs a value here; text may be left out."""
         return self.dtype not in (None, object) and self.default is None
 
 
@@ -137,53 +137,55 @@ COLUMNS: dict[str, Column] = {
     "start_s": Column("s", _REAL, _F),
     "kind": Column("one of the event kinds", _TEXT, np.int8),
     "actor": Column(
-        "client-N, edge-N, cloud or network: who spends time and energy", _TEXT, np.int32
+        "client-N, edge-N, cloud or network, which spends the time and energy", _TEXT, np.int32
     ),
     "client": Column("client number, empty for servers", pa.int32()),
     "edge": Column("edge server involved, empty for a flat server", pa.int32(), np.int32, -1),
     "version": Column("server version that the row belongs to", _WHOLE, _I, -1),
     "round": Column("round or dispatch number of the protocol", _WHOLE, _I, -1),
     "duration_s": Column("s", _REAL, _F, 0.0),
-    "energy_j": Column("J, of the actor, its idle power included", _REAL, _F, 0.0),
-    "extra_j": Column("J, of the actor, beyond its idle power", None, _F, 0.0),
+    "energy_j": Column("J, of the actor, including its idle power", _REAL, _F, 0.0),
+    "extra_j": Column("J, of the actor, above its idle power", None, _F, 0.0),
     "bytes": Column("bytes that arrived, after the codec", _WHOLE, _I, 0),
     "frequency_hz": Column(
         "Hz, CPU frequency while computing", _REAL, _F, _NAN, kinds=_COMPUTATIONS
     ),
     "staleness": Column(
-        "versions that the server moved on since the download: mean over merged updates",
+        "new versions since the download: mean over merged updates",
         _REAL,
         _F,
         -1,
     ),
-    "value": Column("the number of this kind", _REAL, _F, _NAN),
+    "value": Column("the value of this kind", _REAL, _F, _NAN),
     "active_j": Column(
-        "J beyond idle power that the activity took, or wanted of an empty battery",
+        "J above idle power of the activity, including those missing in an empty battery",
         _REAL,
         _F,
         _NAN,
         _ACTIVE,
     ),
-    "tail_j": Column("J of active_j that the radio's tail took", _REAL, _F, 0.0, _ACTIVE),
+    "tail_j": Column("J of active_j in the radio's tail", _REAL, _F, 0.0, _ACTIVE),
     "tail_ends_s": Column("s, end of that tail, which begins with the row", None, _F, _NAN),
-    "attempts": Column("how often the message was sent", _WHOLE, np.int32, -1, _MESSAGES),
-    "lost_bytes": Column("bytes that were sent in vain", _WHOLE, _I, 0, _MESSAGES),
+    "attempts": Column("attempts to send the message", _WHOLE, np.int32, -1, _MESSAGES),
+    "lost_bytes": Column("bytes sent but not delivered", _WHOLE, _I, 0, _MESSAGES),
     "unmet_j": Column("J that an empty battery did not give", _REAL, _F, 0.0, CLIENT_STATES),
     "cut_by": Column(
-        f"what broke it off: {', '.join(CUTS)} (of the run)",
+        f"what interrupted it: {', '.join(CUTS)} (of the run)",
         _TEXT,
         np.int8,
         -1,
         (*STATES, "network"),
     ),
-    "dynamic_j": Column("J of active_j that go with the clock", _REAL, _F, _NAN, _COMPUTATIONS),
+    "dynamic_j": Column(
+        "J of active_j that depend on the frequency", _REAL, _F, _NAN, _COMPUTATIONS
+    ),
     "static_j": Column(
-        "J of active_j that a busy core takes at any clock", _REAL, _F, _NAN, _COMPUTATIONS
+        "J of active_j of a busy core at any frequency", _REAL, _F, _NAN, _COMPUTATIONS
     ),
     "cycles": Column("cycles executed, over all cores", _REAL, _F, _NAN, _COMPUTATIONS),
     "detail": Column("JSON, keys by kind", _TEXT, object),
 }
-"""The one list of columns: what it lacks can be neither entered nor written."""
+"""The only list of columns: others can be neither entered nor written."""
 
 UNITS = {name: column.unit for name, column in COLUMNS.items() if column.arrow is not None}
 

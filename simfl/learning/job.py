@@ -21,7 +21,7 @@ from simfl.learning.parameters import Parameters, all_finite
 
 @dataclass(frozen=True)
 class LocalTraining:
-    """How a client trains: the `algorithm.local` section of a scenario.
+    """Local training of a client: the `algorithm.local` section of a scenario.
 
     At most one of `epochs`, `steps` and `share` is set; none means one epoch.
     """
@@ -31,7 +31,7 @@ class LocalTraining:
     share: Annotated[
         float | None, "> 0", "<= 1", "share of the client's mini-batches, instead of epochs"
     ] = None
-    batch_size: Annotated[int | None, ">= 1", "examples per step; null is the whole shard"] = 32
+    batch_size: Annotated[int | None, ">= 1", "examples per step; null: the whole shard"] = 32
     learning_rate: Annotated[float, "> 0"] = 0.01
     learning_rate_decay: Annotated[
         float, "> 0", "<= 1", "factor on the learning rate per version of the client's own server"
@@ -50,7 +50,7 @@ class LocalTraining:
 
     @property
     def idle_keys(self) -> dict[str, str]:
-        """Keys of these settings that nothing reads beside the others, each with the reason."""
+        """Keys of these settings that nothing reads, given the others, each with the reason."""
         if self.optimizer == "sgd" and not self.momentum:
             return {"keep_optimizer": "sgd without momentum has no state to keep"}
         return {}
@@ -63,11 +63,11 @@ class LocalTraining:
         return replace(self, learning_rate=rate, learning_rate_decay=1.0)
 
     def passes(self, num_examples: Any) -> Any:
-        """How many times the local data are gone through, as a real number (array in, array out).
+        """The number of passes over the local data, as a real number (array in, array out).
 
-        `steps` counts batches, of which the last of each pass may be short: passes are gone through
-        whole, and then so many batches of one more. A batch that BatchNorm leaves out, of one row,
-        is counted.
+        `steps` counts batches, and the last batch of each pass may be short: whole passes, and then
+        the remaining batches of one more. A batch of one row, which BatchNorm leaves out, is
+        counted.
         """
         rows = num_examples if self.batch_size is None else self.batch_size
         if self.steps is not None:
@@ -79,7 +79,7 @@ class LocalTraining:
         return 1.0 * (self.epochs or 1)
 
     def num_steps(self, num_examples: Any) -> Any:
-        """How many mini-batches are trained on, as a real number (array in, array out)."""
+        """The number of mini-batches trained on, as a real number (array in, array out)."""
         if self.steps is not None:
             return self.steps + 0.0 * num_examples
         batches = self.batches(num_examples)
@@ -89,18 +89,18 @@ class LocalTraining:
         return (self.epochs or 1) * batches
 
     def batches(self, num_examples: Any) -> Any:
-        """How many mini-batches a pass over the local data has (array in, array out)."""
+        """The number of mini-batches in a pass over the local data (array in, array out)."""
         if self.batch_size is None:
             return 1.0 + 0.0 * num_examples
         return np.ceil(num_examples / self.batch_size)
 
     @property
     def optimizer_states(self) -> int:
-        """How many values the optimizer keeps of each weight."""
+        """The number of values that the optimizer keeps for each weight."""
         return 2 if self.optimizer == "adam" else int(self.momentum > 0)
 
     def counts_steps(self) -> bool:
-        """Whether a round is some of the mini-batches, instead of passes over all data."""
+        """Whether a round has a number of mini-batches, instead of passes over all data."""
         return self.steps is not None or self.share is not None
 
 
@@ -109,18 +109,19 @@ RecipeKind = Literal["train", "gradient"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a client is asked to do in one round.
+    """The local work of a client in one round.
 
-    `kind` "train" runs `local` and returns trained tensors; "gradient" returns the mean gradient
-    of the loss at the start weights, over the whole shard or, with `local.steps` or `local.share`,
-    over so many mini-batches. `trainable` names the parameters that may change (None: all).
+    `kind` "train" runs `local` and returns trained tensors; "gradient" returns the mean gradient of
+    the loss at the start weights, over the whole shard or, with `local.steps` or `local.share`,
+    over that many mini-batches. `trainable` names the parameters that may change (None: all).
     `private` names the tensors (parameters or buffers) that stay with the client from round to
-    round and are never part of a payload. `beside` names further tensors, none of the model's, that
-    are trained with it and stay with the client too: a second model, say. What they are before the
-    client's first job stands in `Brief.start`, what they have become in `Memory.private`. `measure`
-    names extra figures to return, of `MEASURES`. `proximal` (mu) adds mu / 2 ||w - start||^2 over
-    the model's parameters that train to the loss, start as the client has it; `proximal_beside` is
-    the same of tensors beside, named "<anything>/<parameter>", and the start of that parameter.
+    round and are never part of a payload. `beside` names further tensors, not of the model, that
+    are trained with it and stay with the client: a second model, for example. Their values before
+    the client's first job are in `Brief.start`, later ones in `Memory.private`. `measure` names
+    extra figures to return, out of `MEASURES`. `proximal` (mu) adds mu / 2 ||w - start||^2 to the
+    loss, over the model's trained parameters, with the start as the client received it;
+    `proximal_beside` does the same for tensors beside, named "<anything>/<parameter>", with the
+    start of that parameter.
     """
 
     local: LocalTraining
@@ -134,7 +135,7 @@ class Recipe:
 
     @property
     def remembers(self) -> bool:
-        """Whether a client keeps something for its next job."""
+        """Whether a client keeps a memory for its next job."""
         return bool(self.stays) or self.local.keep_optimizer
 
     @cached_property
@@ -149,11 +150,11 @@ MEASURES = frozenset({"loss_before"})
 
 @dataclass(frozen=True)
 class Price:
-    """What a round costs the system, in units the system understands.
+    """The cost of a round, in the system's units.
 
     `down_bytes` and `up_bytes` are the message sizes as float32 before the codec. `work` is the
-    client's computation as a factor on plain training with the same recipe (a submodel costs
-    less, an ensemble game more), `operations` what it computes beside, at training's speed.
+    client's computation as a factor on plain training with the same recipe (a submodel costs less,
+    an ensemble game more), `operations` additional computation, at the speed of training.
     """
 
     down_bytes: int
@@ -164,7 +165,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Prices:
-    """What the rounds of some clients cost, one column entry each (see `Price`)."""
+    """The costs of rounds of several clients, one entry each (see `Price`)."""
 
     down_bytes: IntArray
     up_bytes: IntArray
@@ -184,13 +185,13 @@ class Prices:
 
 @dataclass(frozen=True)
 class Brief:
-    """What one client gets for one round: values and their price.
+    """The brief of one client for one round: values and their price.
 
-    `own` are tensors of this client only (masks, indices, another model): the road by which they
-    reach the algorithm's loss, as `Minibatch.own`, with a leading job axis. `correction` is added,
-    at every local step, to the gradient of the loss by the parameters that it names, before weight
-    decay and momentum: SCAFFOLD's c - c_i. Both reach the trainer as they are: no codec acts on
-    them, and what they cost stands in `price`.
+    `own` are tensors of this client only (masks, indices, another model), which the algorithm's
+    loss gets as `Minibatch.own`, with a leading job axis. `correction` is added, at every local
+    step, to the gradient of the loss by the parameters that it names, before weight decay and
+    momentum: SCAFFOLD's c - c_i. Both reach the trainer unchanged: no codec acts on them, and their
+    cost is in `price`.
     """
 
     start: Parameters
@@ -202,10 +203,10 @@ class Brief:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a client keeps between its jobs: private tensors and the optimizer's state.
+    """A client's memory between its jobs: private tensors and the optimizer's state.
 
     `optimizer` maps "<buffer>/<parameter>" to a tensor; `optimizer_steps` counts Adam's steps.
-    `residual` is what its uploads could not say, where their codec has error feedback.
+    `residual` is the coding error of its uploads, if their codec has error feedback.
     """
 
     private: Parameters = field(default_factory=dict)
@@ -216,14 +217,14 @@ class Memory:
 
 @dataclass(frozen=True)
 class Update:
-    """What arrives of a client's round, and the memory that it keeps.
+    """The result of a client's round: its payload, and the memory that the client keeps.
 
     `payload` holds the trained tensors and BatchNorm statistics (kind "train") or the gradient
     (kind "gradient"), as the server has them behind a codec; private tensors are in `memory` only.
-    `brief` is the server's: its start is what was sent, whatever a codec made of it. `version` is
-    the server version the job started from, `staleness` how many versions it has moved on since.
-    `steps` counts the local steps that were made, which is not what the recipe's sizes make one
-    expect where a batch was left out (BatchNorm, and one row); a gradient job makes none.
+    `brief` is the server's: its start is what was sent, before any codec. `version` is the server
+    version that the job started from, `staleness` the number of versions since. `steps` counts the
+    local steps made, which may be fewer than the recipe's sizes suggest, because BatchNorm leaves
+    out a batch of one row; a gradient job makes none.
     """
 
     client: int
@@ -252,9 +253,9 @@ class Update:
     ) -> Update:
         """This update as if it had been made from `weights`: payload = weights + share * delta.
 
-        A gradient is scaled by `share`; what cannot be scaled (step counters) is taken as it is.
-        Running `statistics`, by name, are mixed in with that share: their changes, of weights long
-        gone, could add up to a negative variance.
+        A gradient is scaled by `share`; tensors that cannot be scaled (step counters) are taken
+        unchanged. Running `statistics`, by name, are mixed in with that share, because changes of
+        old weights could add up to a negative variance.
         """
         payload = dict(self.payload)
         for name, tensor in self.payload.items():

@@ -1,8 +1,8 @@
 """The trainer: jobs are submitted, futures are read, and work is done in between.
 
 A protocol submits a job when a client is dispatched and reads its future when the upload arrives.
-Reading one future trains everything that is pending and whose inputs are at hand, together. What a
-job returns does not depend on when that happens, nor on its company.
+Reading one future trains all pending jobs with available inputs together. A job's result depends
+neither on when that happens nor on the other jobs.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ Augmentation = Callable[[Tensor], Tensor]
 
 
 NOTHING_KEPT = Memory()
-"""What a client without an earlier job has."""
+"""The memory of a client without an earlier job."""
 
 
 class UpdateStore(Protocol):
     """Updates by key, kept for this run and others."""
 
     def get(self, key: str) -> Update | None:
-        """The update of a key, if it is (still) there; its brief has no tensors."""
+        """The update of a key, if it is (still) stored; its brief has no tensors."""
 
     def put(self, key: str, value: Update) -> None:
-        """Keep an update."""
+        """Stores an update."""
 
     def __contains__(self, key: str) -> bool:
-        """Whether the key is there."""
+        """Whether the key is stored."""
 
 
 def without_start(update: Update) -> Update:
@@ -58,11 +58,11 @@ def without_start(update: Update) -> Update:
 
 
 class Awaited(Protocol):
-    """A value that jobs start from, and that may not be computed yet."""
+    """A value that jobs start from, perhaps not computed yet."""
 
     @property
     def known(self) -> bool:
-        """Whether the value is at hand without training anything."""
+        """Whether the value is available without training."""
 
     def when_known(self, call: Callable[[], None]) -> None:
         """Call once, as soon as the value is computed."""
@@ -72,11 +72,11 @@ class Awaited(Protocol):
 class LocalJob:
     """One client's local training in one round, before it is done.
 
-    `make_brief` is called once, when the job is trained; `awaits` is the value that it reads,
-    None where that is at hand already. `previous` is the client's job whose memory this one takes.
-    `make_common` gives the tensors that all jobs of a state share (`Algorithm.common`); jobs are
-    trained together only where it gives the same object. `receive` gives what the client gets of
-    its brief's start, and `uplink` is what its upload passes through; None: all arrives as it is.
+    `make_brief` is called once, when the job is trained; `awaits` is the value that it reads, None
+    if that is available already. `previous` is the client's job whose memory this one takes.
+    `make_common` returns the tensors that all jobs of a state share (`Algorithm.common`); jobs are
+    trained together only if it returns the same object. `receive` converts the brief's start to
+    what the client receives, and `uplink` is the codec of its upload; None: unchanged.
     """
 
     key: str
@@ -106,17 +106,17 @@ class Future:
 
     @property
     def done(self) -> bool:
-        """Whether the job needs no training any more."""
+        """Whether the job needs no more training."""
         store = self._trainer.store
         return not self.unfulfilled or (store is not None and self.key in store)
 
     @property
     def unfulfilled(self) -> bool:
-        """Whether neither the update nor, after its release, the memory is here."""
+        """Whether neither the update nor, after its release, the memory is available."""
         return self._update is None and self._memory is None
 
     def result(self) -> Update:
-        """The update, trained now if need be, with everything else that can be."""
+        """The update; trained now if necessary, together with all other possible jobs."""
         if self._memory is not None:
             raise RuntimeError(f"the update of client {self.client} was released after its use")
         if self._update is None:
@@ -125,16 +125,16 @@ class Future:
         return self._update
 
     def memory(self) -> Memory:
-        """What the client keeps after this job; stays at hand after `release`."""
+        """The client's memory after this job; stays available after `release`."""
         return self._memory if self._memory is not None else self.result().memory
 
     def release(self) -> None:
-        """The update has been used: let go of its tensors, and keep the client's memory only."""
+        """Frees the tensors of a used update, and keeps only the client's memory."""
         self._memory = self.memory()
         self._update = None
 
     def recall(self, updates: Mapping[str, Update], memories: Mapping[str, Memory]) -> None:
-        """Take the result, or the memory alone, from those saved earlier, if it is there."""
+        """Takes the result, or only the memory, from those saved earlier, if present."""
         if self.key in updates:
             self.fulfil(updates[self.key])
         elif self.key in memories:
@@ -142,7 +142,7 @@ class Future:
             self._settle()
 
     def save(self, updates: dict[str, Update], memories: dict[str, Memory]) -> None:
-        """Put the result, or the memory alone, where `recall` will look for it."""
+        """Saves the result, or only the memory, for `recall`."""
         if self._memory is not None:
             memories[self.key] = self._memory
         elif self._update is not None and not _out_of_reach(self._update):
@@ -155,7 +155,7 @@ class Future:
         return self._job
 
     def fulfil(self, update: Update) -> None:
-        """Take the result and let go of everything that the job held."""
+        """Takes the result and frees everything that the job held."""
         self._update = update
         self._settle()
 
@@ -171,7 +171,7 @@ class Future:
 
 
 class Trainer(ABC):
-    """Trains submitted jobs, in cohorts. A subclass says how one cohort is computed.
+    """Trains submitted jobs in cohorts; a subclass computes one cohort.
 
     `shards` are the clients' data by client number. `store` maps keys to updates that need no
     training, and is given those of every job trained here. `cohort_cap` limits how many
@@ -204,9 +204,9 @@ class Trainer(ABC):
         self.reused = 0
         self.seconds = 0.0
         self.cohorts: list[int] = []
-        # Pending futures whose inputs are at hand, by number of submission. The others call when
-        # theirs are, so that a training looks at none but those that it takes along. Nobody may
-        # be left who wants one: the next training forgets it.
+        # Pending futures with available inputs, by number of submission. The others register when
+        # their inputs become available, so that a training examines only the jobs that it includes.
+        # A future that nothing refers to any more is dropped by the next training.
         self._at_hand: dict[int, weakref.ref[Future]] = {}
 
     @abstractmethod
@@ -219,33 +219,33 @@ class Trainer(ABC):
             yield self.train(tasks)
 
     def close(self) -> None:  # noqa: B027  # most have none
-        """Let go of workers, if there are any; the next training has new ones."""
+        """Releases workers, if there are any; the next training starts new ones."""
 
     def trained_where(self) -> list[WorkerShare]:
-        """How much each worker trained, if there are any."""
+        """The number of jobs trained by each worker, if there are any."""
         return []
 
     def notices(self) -> list[Notice]:
-        """What the manifest warns of about the training itself."""
+        """Warnings of the training itself, for the manifest."""
         return []
 
     def largest_cohort(self, task: Task) -> int | None:
-        """How many jobs like this one to train together at most, without a `cohort_cap`."""
+        """The most jobs like this one to train together, without a `cohort_cap`."""
         return None
 
     def pieces(self, tasks: Sequence[Task]) -> int:
-        """Into how many cohorts to cut tasks that could be trained together."""
+        """The number of cohorts into which to split tasks that could be trained together."""
         return -(-len(tasks) // (self.cohort_cap or self.largest_cohort(tasks[0]) or len(tasks)))
 
     def submit(self, job: LocalJob) -> Future:
-        """Accept a job. It is done when its future is read, or with another; or never."""
+        """Accepts a job. It is trained when its future is read, or with another one, or never."""
         future = Future(self, job)
         self._place(self.jobs_asked, weakref.ref(future))
         self.jobs_asked += 1
         return future
 
     def _place(self, number: int, handle: weakref.ref[Future]) -> None:
-        """Put a pending future among those at hand, now or when what it waits for is there."""
+        """Adds a pending future to the available ones, now or when its inputs are available."""
         future = handle()
         if future is None or future.done:
             return
@@ -256,7 +256,7 @@ class Trainer(ABC):
             waits(partial(self._place, number, handle))
 
     def resolve(self, wanted: Future) -> None:
-        """Train `wanted`, the client's earlier jobs that it needs, and all company at hand."""
+        """Trains `wanted`, the client's earlier jobs it needs, and all other available jobs."""
         chain = [wanted]
         while not self._recalled(chain[-1]) and (previous := chain[-1].job.previous) is not None:
             chain.append(previous)
@@ -265,20 +265,22 @@ class Trainer(ABC):
                 self._train_with_company(future)
 
     def _recalled(self, future: Future) -> bool:
-        """Whether the future is fulfilled, from the store if it has to be."""
+        """Whether the future is fulfilled, possibly from the store."""
         if not future.unfulfilled:
             return True
         kept = None if self.store is None else self.store.get(future.key)
         if kept is None:
             return False
-        # The store keeps what training made; what it started from, the job says again.
+        # The store keeps the results of training; the job provides their start again.
         future.fulfil(replace(kept, brief=future.job.make_brief()))
         self.reused += 1
         return True
 
     def _train_with_company(self, wanted: Future) -> None:
         first = self._task(wanted)
-        if not wanted.unfulfilled:  # making its brief read another, which trained this one along
+        if (
+            not wanted.unfulfilled
+        ):  # making its brief read another future, which trained this one, too
             return
         tasks = {wanted: first}
         for future in self._company():
@@ -304,14 +306,14 @@ class Trainer(ABC):
                 self.store.put(future.key, without_start(update))
 
     def _sound(self, update: Update) -> Update:
-        """The update, without the memory that a client would carry a NaN on in."""
+        """The update, without a memory in which a NaN would persist."""
         if not self._forget_non_finite:
             return update
         sound = all_finite(update.payload) and all_finite(update.memory.private)
         return update if sound else replace(update, memory=NOTHING_KEPT)
 
     def _company(self) -> Iterator[Future]:
-        """Takes out, in order of submission, what can be trained without anything else first."""
+        """Takes out, in order of submission, the jobs that can be trained now."""
         for number in sorted(self._at_hand):
             handle = self._at_hand.pop(number, None)
             future = None if handle is None else handle()
@@ -319,13 +321,13 @@ class Trainer(ABC):
                 continue
             if _what_it_waits_for(future.job) is None:
                 yield future
-            else:  # a store has let go of what was at hand
+            else:  # a store has evicted an available input
                 self._place(number, handle)
 
     def cut(self, tasks: Sequence[Task]) -> list[list[int]]:
         """The tasks of each cohort, by their places.
 
-        Cohorts of one kind are of equal size, jobs of similar length together: less waiting for
+        Cohorts of one kind have equal sizes, with jobs of similar length together, to wait less for
         the longest.
         """
         rows = [len(task.examples) for task in tasks]
@@ -356,13 +358,13 @@ class Trainer(ABC):
 
 
 def _out_of_reach(update: Update) -> bool:
-    """Whether its payload was at a worker that is gone: it would have to be trained once more."""
+    """Whether its payload was at a lost worker, so that it would have to be trained again."""
     payload = update.payload
     return isinstance(payload, Elsewhere) and not (payload.here or payload.source.has(payload))
 
 
 def _what_it_waits_for(job: LocalJob) -> Callable[[Callable[[], None]], None] | None:
-    """What calls back when the job has come one step nearer; None where all inputs are at hand."""
+    """The value or job to wait for next; None if all inputs are available."""
     if job.previous is not None and not job.previous.done:
         return job.previous.when_done
     if job.awaits is not None and not job.awaits.known:

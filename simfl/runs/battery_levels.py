@@ -1,10 +1,10 @@
 """Battery levels over time, reconstructed from a run's log.
 
-The joules of a row are what a client drew in that time, its idle power included, and what comes in
-follows from the scenario: batteries that are walked along the rows have the levels that they had in
-the run. What a device would have drawn if it were not off stands in its rows, too (`unmet_j`). Who
-waits draws its idle power, whoever is charged with it, and so does who is away in mid-round: a row
-with pauses is walked part by part.
+The joules of a row are the client's consumption in that time, including idle power, and the
+charging follows from the scenario: batteries simulated along the rows have the same levels as in
+the run. Rows also have the joules that a device would have drawn if it were not off (`unmet_j`). A
+waiting client draws its idle power, whether or not it is charged to the training, and so does a
+client that is away during a round: a row with pauses is simulated part by part.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _NOTHING = 1e-9
 
 
 def battery_levels(run: LoadedRun) -> pd.DataFrame:
-    """Columns client, time_s and level (of the capacity, 0 to 1), by client and time.
+    """Columns client, time_s and level (share of the capacity, 0 to 1), by client and time.
 
-    A client has its level at time 0 and at the end of each of its rows, and none on mains power.
-    Between them a load is taken to be even, over a row without its pauses: where a battery is full
-    for a part of a message, its level is approximate.
-    Raises `ScenarioError` where the run's scenario cannot be built any more.
+    A client has a level at time 0 and at the end of each of its rows; clients on mains power have
+    none. Between these times the load is assumed constant, over a row without its pauses: if a
+    battery is full during a part of a message, its level is approximate. Raises `ScenarioError` if
+    the run's scenario can no longer be built.
     """
     outline = outlined(Scenario.from_yaml(run.path / "scenario.yaml"))
     population, world = outline.parts[("population",)], outline.world

@@ -27,20 +27,19 @@ def run(
     overwrite: bool = False,
     resume: bool = False,
 ) -> LoadedRun:
-    """Run a scenario into the folder `out`, and read the result back.
+    """Runs a scenario into the folder `out`, and returns the loaded run.
 
     The scenario may be a YAML file, the name of a shipped one ("quickstart"), or a mapping, in
-    which a part may be a class. How it goes is shown where a person watches: in a terminal or a
-    notebook.
+    which a part may be a class. Progress is shown in a terminal or a notebook.
 
-    To ask again needs no flag: where this very run lies in its folder it is read, and goes on
-    where it was cut off. `out` defaults to `runs/<name>-seed<seed>`; while another run lies there,
-    the beginning of this one's digest is added to the name. With `overwrite` what lies in the
-    folder is run anew, with `resume` it is never begun anew.
+    Calling it again needs no flag: if the folder holds this same run, a finished one is loaded and
+    an interrupted one is continued. `out` defaults to `runs/<name>-seed<seed>`; if another run is
+    there, the beginning of this one's digest is added to the name. With `overwrite` the folder's
+    run is repeated, with `resume` it is never started from the beginning.
 
     Raises `ScenarioError` before anything is written if the scenario is wrong; `FolderInUse` if
-    `out` holds something else (but for a run that failed before its first version, which is
-    replaced), or if a run is going on there; `RunFolderError` if what is there is damaged;
+    `out` holds something else (except a run that failed before its first version, which is
+    replaced), or if a run is in progress there; `RunFolderError` if its content is damaged;
     `Diverged` and `Stalled` after leaving a readable folder.
     """
     asked, options = Scenario.of(scenario), options or Options()
@@ -58,7 +57,7 @@ def run(
 
 
 def _place(scenario: Scenario, folder: Path, *, is_asked: bool) -> tuple[Path, bool, bool]:
-    """Where a scenario is run, whether what is there is run anew, and whether it goes on."""
+    """The folder of a run, whether to overwrite it, and whether to resume it."""
     earlier = _manifest(folder)
     if earlier is None:
         return folder, False, False
@@ -70,7 +69,7 @@ def _place(scenario: Scenario, folder: Path, *, is_asked: bool) -> tuple[Path, b
         earlier = _manifest(folder)
         if earlier is None:
             return folder, False, False
-    # What the digest does not say: other versions, and code that is known by its name alone.
+    # Not in the digest: other versions, and code that is known only by its name.
     here = {"simfl": own_version(), "torch": torch.__version__}
     same = earlier.get("versions") == here and not _has_code_by_name(scenario)
     goes_on = same and earlier["status"] in ("completed", "interrupted", "running")
@@ -78,7 +77,7 @@ def _place(scenario: Scenario, folder: Path, *, is_asked: bool) -> tuple[Path, b
 
 
 def _manifest(folder: Path) -> dict[str, Any] | None:
-    """That of the run in a folder; None where none can be read."""
+    """The manifest of the run in a folder; None if unreadable."""
     try:
         return read_manifest(folder) if (folder / MANIFEST).exists() else None
     except RunFolderError:

@@ -82,28 +82,28 @@ NOTHING_YET: Mapping[str, Any] = {
     "warnings": [],
     "wall_s": 0.0,
 }
-"""What a manifest says of a run that has just begun (`outcome.figures`)."""
+"""The figures in the manifest of a run that has just begun (`outcome.figures`)."""
 
 
 BY_THE_USER = "interrupted by the user"
-"""The reason of what Ctrl-C ended."""
+"""The reason of a run ended by Ctrl-C."""
 
 
 class RunFailed(RuntimeError):
-    """The run ended, but its books do not balance, or a part of it ended it."""
+    """The run ended, but its accounts do not balance, or a part raised an error."""
 
 
 class StandaloneDiverged(RuntimeError):
-    """What clients contribute cannot be found out: their standalone training diverged."""
+    """Contributions cannot be computed: the clients' standalone training diverged."""
 
 
 @contextmanager
 def _leaving_no_garbage() -> Iterator[None]:
-    """Let go, at the end of a run, of all that it held: its data and models hang in cycles.
+    """Frees everything that a run holds at its end: its data and models are in cycles.
 
-    Python finds cycles by searching what has survived, and would find these after many runs only.
-    What was there before the run, imported modules first of all, is not searched: that would take
-    as long as a small run. Nor is it where a run is made within a run.
+    Python finds cycles by searching surviving objects, and would find these only after many runs.
+    Objects from before the run, mostly imported modules, are not searched: that would take as long
+    as a small run. Runs within a run do not search, either.
     """
     outermost = not gc.get_freeze_count()
     if outermost:
@@ -126,14 +126,14 @@ def run(
     overwrite: bool = False,
     resume: bool = False,
 ) -> LoadedRun:
-    """Run a scenario into the folder `out`, and read the result back.
+    """Runs a scenario into the folder `out`, and returns the loaded run.
 
-    `out` defaults to `runs/<name>-seed<seed>`. With `resume` a run that was cut off goes on where
-    it was, and a completed one is read. Raises `ScenarioError` before anything is written if the
-    scenario is wrong; `FolderInUse` if the folder holds a run (but for one that failed before its
-    first version, which is replaced) and neither `overwrite` nor `resume` is given, or another run
-    than this one, or if a run is going on there; `RunFolderError` if what is to be resumed is
-    damaged; `Diverged` and `Stalled` after leaving a readable folder.
+    `out` defaults to `runs/<name>-seed<seed>`. With `resume` an interrupted run continues, and a
+    completed one is loaded. Raises `ScenarioError` before anything is written if the scenario is
+    wrong; `FolderInUse` if the folder holds a run (except one that failed before its first version,
+    which is replaced) and neither `overwrite` nor `resume` is given, or another run than this one,
+    or if a run is in progress there; `RunFolderError` if the run to resume is damaged; `Diverged`
+    and `Stalled` after leaving a readable folder.
     """
     options = options or Options()
     folder = Path(out) if out is not None else default_folder(scenario)
@@ -143,7 +143,9 @@ def run(
     trains_on = here if ray is None else CudaDevice if ray.device == "cuda" else CPU
     check_precision_on(simulation.scenario, trains_on)
     with claimed(folder):
-        check_folder(folder, overwrite=overwrite, resume=resume)  # somebody may have been faster
+        check_folder(
+            folder, overwrite=overwrite, resume=resume
+        )  # another process may have been faster
         if resume and (folder / MANIFEST).exists():
             return _resumed(simulation, folder)
         clear(folder)
@@ -151,7 +153,7 @@ def run(
 
 
 def _begun(simulation: Simulation, folder: Path) -> LoadedRun:
-    """Run into a folder in which there is no run."""
+    """Runs into a folder without a run."""
     folder.mkdir(exist_ok=True)
     manifest = _new_manifest(simulation)
     write_manifest(folder, manifest)  # first: from now on this is a run's folder
@@ -162,7 +164,7 @@ def _begun(simulation: Simulation, folder: Path) -> LoadedRun:
 
 
 def _resumed(simulation: Simulation, folder: Path) -> LoadedRun:
-    """Carry a folder's run on to its end."""
+    """Continues a folder's run to its end."""
     earlier = read_manifest(folder)
     check_resumable(folder, earlier, simulation)
     if earlier["status"] != "completed":
@@ -173,9 +175,9 @@ def _resumed(simulation: Simulation, folder: Path) -> LoadedRun:
 
 
 def find_contributions(baseline: Simulation, folder: Path | None = None) -> Mapping[str, Any]:
-    """Let clients train alone (in `folder`, or leaving nothing): `accuracy` of each, and the cost.
+    """Lets clients train alone (in `folder`, or without one): `accuracy` of each, and the cost.
 
-    Raises `StandaloneDiverged` where that does.
+    Raises `StandaloneDiverged` if that diverges.
     """
     try:
         if folder is None:
@@ -205,7 +207,7 @@ def find_contributions(baseline: Simulation, folder: Path | None = None) -> Mapp
 
 
 def _go_on(simulation: Simulation, folder: Path, earlier: Manifest) -> None:
-    """Replay a run that was cut off, from time zero, and carry on from where it was."""
+    """Replays an interrupted run from time zero, and continues it."""
     before = befallen(warnings_of(folder, earlier))
     snapshot, warnings = read_snapshot(folder, simulation.network.device)
     check = set_aside(folder).check
@@ -215,17 +217,17 @@ def _go_on(simulation: Simulation, folder: Path, earlier: Manifest) -> None:
             write_manifest(folder, manifest)
             _execute(simulation, folder, manifest, journal, snapshot, check, warnings, before)
     except ReplayDiffers as error:
-        # What was written before is all that there is of this run.
+        # The files written before are all that exists of this run.
         remove_parts(folder / PARTS)
         write_manifest(folder, {**earlier, "reason": str(error)})
         raise
 
 
 def federation_of(folder: Path | str, options: Options | None = None) -> Federation:
-    """The final model of a run folder with its clients' data, dealt out again from its scenario.
+    """The final model of a run folder with its clients' data, partitioned again by its scenario.
 
-    Raises `RunFolderError` where the folder holds no finished run, and what assembling its
-    scenario raises: data sets must be where they were, or `options.data_root` says where.
+    Raises `RunFolderError` if the folder holds no finished run, and the errors of assembling its
+    scenario: data sets must be in the same place, or below `options.data_root`.
     """
     run = load_run(folder)
     model = run.file("model.safetensors")
@@ -238,13 +240,13 @@ def federation_of(folder: Path | str, options: Options | None = None) -> Federat
 
 
 def default_folder(scenario: Scenario) -> Path:
-    """`runs/<name>-seed<seed>`; signs that mean something in a path become "_"."""
+    """`runs/<name>-seed<seed>`; characters with a meaning in paths become "_"."""
     name = re.sub(r"[^-+.,=@~ \w]", "_", scenario.name)
     return Path("runs") / f"{name}-seed{scenario.seed}"
 
 
 def _new_manifest(simulation: Simulation) -> Manifest:
-    """What the manifest of a run says from its beginning."""
+    """The manifest of a run at its beginning."""
     return {
         "format_version": FORMAT_VERSION,
         "status": "running",
@@ -275,10 +277,10 @@ def _execute(
     warnings: Sequence[Notice] = (),
     before: Sequence[Notice] = (),
 ) -> None:
-    """Simulate into a folder that has its `manifest`, which says at every moment how far it is.
+    """Simulates into a folder with its `manifest`, which always has the current status.
 
-    `snapshot` and `check` are those of the run that is resumed (`Simulation.make_run`), `warnings`
-    what was found wrong with what it had left, `before` what had befallen it.
+    `snapshot` and `check` are those of the resumed run (`Simulation.make_run`), `warnings` the
+    problems found in its folder, `before` the incidents until its interruption.
     """
     began, shared = time.perf_counter(), SharedGenerators()
     kept = KeptState(simulation.parts.values())
@@ -408,7 +410,7 @@ def _damage(folder: Path, journal: Journal) -> list[Notice]:
 
 
 def simulate(simulation: Simulation, one: Run) -> str:
-    """Drive the protocol to its end; why it ended. Raises `Diverged` or `Stalled`."""
+    """Runs the protocol to its end; returns the reason. Raises `Diverged` or `Stalled`."""
     algorithm, protocol = simulation.algorithm, simulation.protocol
     departs = algorithm.learns and algorithm.paper_protocol != part_name(type(protocol))
     one.note_start(
@@ -437,7 +439,7 @@ def simulate(simulation: Simulation, one: Run) -> str:
 
 @contextmanager
 def _rare_collections() -> Iterator[None]:
-    """What lives as long as the run is not searched for garbage; a third of a small run's time."""
+    """Skips garbage collection of long-lived objects: a third of a small run's time."""
     before = gc.get_threshold()
     gc.set_threshold(10_000, *before[1:])
     try:
@@ -449,7 +451,7 @@ def _rare_collections() -> Iterator[None]:
 def check_resumable(folder: Path, earlier: Manifest, simulation: Simulation) -> None:
     """Raises `FolderInUse` unless the folder's run is this scenario's, on this numeric platform.
 
-    And `RunFolderError` where it is one in another format.
+    And `RunFolderError` if it has another format.
     """
     check_format(folder, earlier)
     if earlier["status"] == "diverged":
@@ -470,7 +472,7 @@ def check_resumable(folder: Path, earlier: Manifest, simulation: Simulation) -> 
 
 
 def _unlike(folder: Path, simulation: Simulation) -> str:
-    """Why the run in a folder is none of this simulation: another scenario, or other files."""
+    """Why the run in a folder is not of this simulation: another scenario, or other files."""
     now, _ = parse(simulation.resolved.to_yaml(), SCENARIO)
     try:
         before = read_source(folder / SCENARIO).content

@@ -33,15 +33,15 @@ _NAMES = re.compile(
 
 
 class FolderInUse(ValueError):
-    """The output folder holds something already, or cannot be made."""
+    """The output folder is already in use, or cannot be created."""
 
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Make the folder, and let nobody else run into it until the block ends.
+    """Creates the folder, and locks it for other runs until the block ends.
 
-    The operating system frees it when its holder ends, however it ends. Raises `FolderInUse`
-    where another run is going on there, and where the folder cannot be made.
+    The operating system releases the lock when its holder ends, in any way. Raises `FolderInUse` if
+    another run is in progress there, or if the folder cannot be created.
     """
     from filelock import FileLock, Timeout  # takes a tenth of a second to import
 
@@ -65,17 +65,16 @@ def claimed(folder: Path) -> Iterator[None]:
 
 
 def free_reserve(folder: Path) -> None:
-    """Give back what the lock's file keeps free for the manifest."""
+    """Frees the space that the lock file reserves for the manifest."""
     with suppress(OSError), (folder / LOCK).open("r+b") as file:
         file.truncate()
 
 
 def check_folder(folder: Path, *, overwrite: bool, resume: bool) -> None:
-    """Raises `FolderInUse` unless a run may be begun, begun anew or resumed in `folder`.
+    """Raises `FolderInUse` unless a run may be started, repeated or resumed in `folder`.
 
-    It may where there is nothing yet, or a run that failed before its first version: there is
-    nothing in it to lose. With `overwrite` or `resume` also where another run of simfl's lies under
-    its own name.
+    It may if the folder is empty, or holds a run that failed before its first version, because
+    nothing is lost. With `overwrite` or `resume` also if it holds a run of simfl.
     """
     try:
         str(folder.absolute()).encode()
@@ -118,7 +117,7 @@ def check_folder(folder: Path, *, overwrite: bool, resume: bool) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Remove what simfl wrote into a run folder of its own; everything else stays."""
+    """Removes simfl's own files from a run folder; everything else stays."""
     for path in written_paths(folder):
         if path.is_dir() and not path.is_symlink():
             with suppress(OSError):  # something of the user's lies in it

@@ -15,14 +15,14 @@ if TYPE_CHECKING:  # studies and comparisons need neither
 
 
 class Target(NamedTuple):
-    """What is asked of a `figure`, accuracy (at least) or loss (at most), and its name."""
+    """A target for a `figure`, accuracy (at least) or loss (at most), and its name."""
 
     figure: str
     name: str
     value: float
 
     def is_met(self, value: float) -> bool:
-        """Whether a version is good enough."""
+        """Whether a version meets the target."""
         return value >= self.value if self.figure == "accuracy" else value <= self.value
 
     @property

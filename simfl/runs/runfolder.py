@@ -69,7 +69,7 @@ ALL_TABLES = ("events", *TABLES, "clients")
 CLIENT_COLUMNS = frozenset(
     ("client", "device", "link", "edge", "num_examples", "participations", "energy_j")
 ) | {f"{state}_{unit}" for state in CLIENT_STATES for unit in "sj"}
-"""What every table of clients has, beside what depends on the scenario."""
+"""The columns of every table of clients, besides those that depend on the scenario."""
 
 STATUSES = ("running", "completed", "interrupted", "diverged", "failed")
 
@@ -78,7 +78,7 @@ _BEGUN: dict[str, type | tuple[type, ...]] = {
     "digest": str,
     "numeric_platform": dict,
 }
-"""Keys of every manifest of simfl's, and the types of what stands there."""
+"""Keys of every manifest of simfl, and the types of their values."""
 
 _ENDED: dict[str, type | tuple[type, ...]] = {
     "reason": str,
@@ -96,13 +96,13 @@ _ENDED: dict[str, type | tuple[type, ...]] = {
     "warnings": list,
     "wall_s": (int, float),
 }
-"""Those of a run that has come to an end of whatever kind."""
+"""Keys of the manifest of a run that has ended in any way."""
 
 _COUNTS = ("versions", "events", "jobs_asked", "jobs_trained", "jobs_reused")
 
 
 def is_own_manifest(content: object) -> bool:
-    """Whether this is the content of a manifest that simfl wrote, and not somebody else's."""
+    """Whether this is the content of a manifest written by simfl."""
     return (
         isinstance(content, dict)
         and all(isinstance(content.get(key), kind) for key, kind in _BEGUN.items())
@@ -111,7 +111,7 @@ def is_own_manifest(content: object) -> bool:
 
 
 def warnings_of(folder: Path, manifest: Mapping[str, Any]) -> list[Notice]:
-    """What a folder's manifest warns of; `RunFolderError` where its list is none of simfl's."""
+    """The warnings in a folder's manifest; `RunFolderError` if the list is not simfl's."""
     try:
         return [read_notice(one) for one in manifest["warnings"]]
     except (KeyError, TypeError) as error:
@@ -119,7 +119,7 @@ def warnings_of(folder: Path, manifest: Mapping[str, Any]) -> list[Notice]:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """A run folder's manifest; raises `RunFolderError` where there is none of simfl's."""
+    """A run folder's manifest; raises `RunFolderError` if there is none of simfl."""
     path = folder / MANIFEST
     try:
         content = json.loads(path.read_bytes())
@@ -148,7 +148,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def check_format(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Raises `RunFolderError` unless the folder's run has the layout that is read here."""
+    """Raises `RunFolderError` unless the folder's run has the supported layout."""
     found = manifest.get("format_version", 1)
     if found != FORMAT_VERSION:
         raise RunFolderError(
@@ -159,13 +159,13 @@ def check_format(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Write `manifest.json` so that it is either the old one or the new one, never half."""
+    """Writes `manifest.json` atomically."""
     with replacing(folder / MANIFEST) as partial:
         partial.write_text(to_json(manifest, indent=2) + "\n", encoding="utf-8")
 
 
 def write_table(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
-    """Write a table of `TABLES` from its rows; keys that a row lacks are empty.
+    """Writes a table of `TABLES` from its rows; keys that a row lacks are empty.
 
     Dotted keys, as of what an app measures, are columns of numbers behind the others.
     """
@@ -188,10 +188,10 @@ def described_files(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 class LoadedRun:
-    """A run read back: `events`, `rounds`, `clients`, `evaluations` (DataFrames) and `manifest`.
+    """A loaded run: `events`, `rounds`, `clients`, `evaluations` (DataFrames) and `manifest`.
 
-    A run that is going on, or was killed, is read as far as it was written. Whatever is not as the
-    run left it raises `RunFolderError` when it is read.
+    A run in progress, or killed, is loaded as far as it was written. Files that have changed since
+    the run raise `RunFolderError` when they are read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -202,14 +202,14 @@ class LoadedRun:
 
     @property
     def standing(self) -> str:
-        """How far the run is, in words; of one that may have been killed, what goes on with it."""
+        """The run's status in words; for one that may have been killed, how to continue it."""
         said = f"the run's status is {self.manifest['status']}"
         if self.manifest["status"] != "running":
             return said
         return f"{said}; if it was killed, `simfl run ... --resume` goes on with it"
 
     def file(self, name: str) -> Path:
-        """The path of a file of the run; raises `RunFolderError` unless it is there, unchanged."""
+        """The path of a file of the run; raises `RunFolderError` unless it exists unchanged."""
         path, files = self.path / name, self.manifest.get("files")
         known = files.get(name) if isinstance(files, dict) else None
         if not path.exists():
@@ -222,16 +222,16 @@ class LoadedRun:
         return path
 
     def check(self) -> None:
-        """Raises `RunFolderError` unless all files that the manifest names are there, unchanged."""
+        """Raises `RunFolderError` unless all files in the manifest exist unchanged."""
         files = self.manifest.get("files")
         for name in files if isinstance(files, dict) else ():
             self.file(name)
 
     @cached_property
     def scenario(self) -> dict[str, Any]:
-        """What was run, with every default that something reads: scenario.yaml as plain values.
+        """The scenario of the run, with all used defaults: scenario.yaml as plain values.
 
-        Raises `RunFolderError` where the file is not there, `ScenarioError` where it is no YAML.
+        Raises `RunFolderError` if the file is missing, `ScenarioError` if it is not YAML.
         """
         return read_source(self.file("scenario.yaml")).content
 
@@ -253,9 +253,9 @@ class LoadedRun:
 
     @cached_property
     def warnings(self) -> list[Notice]:
-        """What is odd about the run, none where nothing is (docs/warnings.md).
+        """The run's warnings (docs/warnings.md).
 
-        Raises `RunFolderError` where the manifest's list is none of simfl's.
+        Raises `RunFolderError` if the manifest's list is not simfl's.
         """
         return warnings_of(self.path, self.manifest)
 
@@ -280,16 +280,16 @@ class LoadedRun:
     def rounds(self) -> pd.DataFrame:
         """One row per global version: time_s, accuracy, loss, energy_j, bytes, staleness, ...
 
-        `staleness` is the mean over the `updates` (of clients, or of edge servers) that were
-        merged into the version, `staleness_max` that of the oldest. `client_energy_j`,
-        `server_energy_j` and `network_energy_j` add up to `energy_j`; `client_active_j` are the
-        clients' joules beyond idle power.
+        `staleness` is the mean over the `updates` (of clients, or of edge servers) that were merged
+        into the version, `staleness_max` that of the oldest. `client_energy_j`, `server_energy_j`
+        and `network_energy_j` add up to `energy_j`; `client_active_j` are the clients' joules above
+        idle power.
         """
         return _frame(self._table("rounds"))
 
     @property
     def mean_staleness(self) -> float:
-        """Versions that the server moved on between an update's download and its merge.
+        """The number of new versions between an update's download and its merge.
 
         The mean over all updates of the run; NaN without any.
         """
@@ -307,16 +307,16 @@ class LoadedRun:
     def evaluations(self) -> pd.DataFrame:
         """One row per (version, client, data set): loss and accuracy.
 
-        `on` is "test" (client empty: the mean over what clients are served), "own" (a client's
-        training data), "train" (all clients' together, of an algorithm that goes by it) or
-        "flipped" (test examples with a flipped feature, of a data set that has one).
+        `on` is "test" (client empty: the mean over clients' served models), "own" (a client's
+        training data), "train" (all clients' together, for an algorithm that uses it) or "flipped"
+        (test examples with a flipped feature, if the data set has one).
         """
         return _frame(self._table("evaluations"))
 
     def column(self, table: str, name: str) -> NDArray[Any]:
-        """A column of `rounds`, `clients` or `evaluations` without pandas, which is slow to load.
+        """A column of `rounds`, `clients` or `evaluations`, without loading pandas, which is slow.
 
-        Numbers are floats, NaN where there is none; texts are objects.
+        Numbers are floats, NaN if missing; texts are objects.
         """
         column = self._table(table)[name]
         if column.type == pa.string():
@@ -325,7 +325,7 @@ class LoadedRun:
 
     @property
     def last_scores(self) -> tuple[float, float] | None:
-        """The last accuracy and the last loss of a version, NaN where there is only the other."""
+        """The last known accuracy and loss; NaN if one is unknown."""
         accuracy, loss = (self.column("rounds", name) for name in ("accuracy", "loss"))
         known = [column[~np.isnan(column)] for column in (accuracy, loss)]
         if not any(one.size for one in known):
@@ -335,11 +335,11 @@ class LoadedRun:
 
     @property
     def accuracy_name(self) -> str:
-        """What the column `accuracy` holds: "accuracy", a share, or "R^2" of a regression."""
+        """The content of the column `accuracy`: "accuracy", a share, or "R^2" for a regression."""
         return accuracy_name(self.manifest.get("task"))
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The display in a notebook."""
         manifest = self.manifest
         scores = self.last_scores if (self.path / "rounds.parquet").exists() else None
         rows = [
@@ -362,9 +362,9 @@ class LoadedRun:
         return self._tables.setdefault(name, table)
 
     def details(self, kind: str) -> pd.DataFrame:
-        """The events of one kind: the columns that it has, and the keys of `detail` as columns.
+        """The events of one kind: its columns, and the keys of `detail` as columns.
 
-        ValueError for a kind that there is not.
+        Raises ValueError for an unknown kind.
         """
         from pandas import DataFrame  # heavy; a run that nobody reads back needs none of it
 
@@ -377,10 +377,10 @@ class LoadedRun:
         return columns.join(DataFrame(parsed, index=rows.index))
 
     def timeline(self, actor: str) -> pd.DataFrame:
-        """What a device (`client-3`, `edge-0`, `cloud`) did, from time 0 to the end, in order.
+        """The states of a device (`client-3`, `edge-0`, `cloud`), from time 0 to the end, in order.
 
-        One row per state: start_s, time_s, kind, energy_j and, of transfers, bytes. ValueError for
-        a device that is not in the log.
+        One row per state: start_s, time_s, kind, energy_j and, for transfers, bytes. Raises
+        ValueError for a device that is not in the log.
         """
         rows = self.events[self.events["actor"] == actor]
         if rows.empty:
@@ -390,7 +390,7 @@ class LoadedRun:
         return states.sort_values(["start_s", "time_s"]).reset_index(drop=True)
 
     def energy_by_state(self) -> pd.DataFrame:
-        """Joules of every device (rows) in every state (columns); `network` is that of the links.
+        """Joules of every device (rows) in every state (columns); `network` is the links' energy.
 
         The sum of the table is the run's energy.
         """
@@ -416,7 +416,7 @@ class LoadedRun:
     def spent_to(
         self, column: str, accuracy: float | None = None, loss: float | None = None
     ) -> float:
-        """A column of `rounds`, as client_energy_j, when the target was first met; or NaN."""
+        """A column of `rounds`, such as client_energy_j, when the target was first met; or NaN."""
         if (accuracy is None) == (loss is None):
             raise ValueError("give one target: accuracy (at least) or loss (at most)")
         rounds = self.rounds
@@ -425,9 +425,9 @@ class LoadedRun:
 
 
 def edge_servers(run: LoadedRun) -> list[int]:
-    """Numbers of the run's edge servers: those of clients, and those without any that its log has.
+    """Numbers of the run's edge servers, including those without clients that are in its log.
 
-    `nearest`, for one, leaves edge servers without clients, which wait all the same.
+    `nearest`, for example, leaves edge servers without clients, which wait all the same.
     """
     logged = run.events["actor"].drop_duplicates()
     alone = logged[logged.str.startswith("edge-")].str.removeprefix("edge-").astype(int)
@@ -440,5 +440,5 @@ def _frame(table: pa.Table) -> pd.DataFrame:
 
 
 def load_run(path: Path | str) -> LoadedRun:
-    """Read a run folder; raises `RunFolderError` if it is none."""
+    """Loads a run folder; raises `RunFolderError` if it is not one."""
     return LoadedRun(Path(path))

@@ -26,15 +26,15 @@ def study(
     data_root: Path | None = None,
     device: str = "auto",
 ) -> LoadedStudy:
-    """Run what has not been run yet of a study, in processes side by side, and read it.
+    """Runs the points of a study that have not been run yet, in parallel, and loads it.
 
     The study is a YAML file, or a mapping of the same keys, in which `scenario` may be a `Scenario`
     or a mapping, and a part a class. `out` defaults to `runs/<name>`, `workers` to 2 (1 on a single
-    core). How it goes is shown where a person watches. To ask again needs no flag: what has been
-    run is read, what the study does not ask for any more is left alone.
+    core). Progress is shown in a terminal or a notebook. Calling it again needs no flag: finished
+    runs are loaded, runs that are no longer part of the study are left alone.
 
-    Raises `ScenarioError` for the first point that is no valid scenario, `FolderInUse` where `out`
-    holds something else, and `StudyIncomplete` where runs have failed.
+    Raises `ScenarioError` for the first invalid point, `FolderInUse` if `out` holds something else,
+    and `StudyIncomplete` if runs have failed.
     """
     asked = Study.from_mapping(study) if isinstance(study, Mapping) else Study.from_yaml(study)
     folder = Path(out) if out is not None else None

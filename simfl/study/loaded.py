@@ -32,10 +32,10 @@ REMEDY = "run `simfl study ... --collect`"
 
 
 class LoadedStudy:
-    """A study read back: `table` (one row per run), `content` (the study file), its questions.
+    """A loaded study: `table` (one row per run), `content` (the study file), its questions.
 
-    `drawn` has the runs on drawn machines, where the study has an `uncertainty`. Raises
-    `RunFolderError` or `ScenarioError` where the folder holds no such study.
+    `drawn` has the runs on drawn machines, if the study has an `uncertainty`. Raises
+    `RunFolderError` or `ScenarioError` if the folder holds no such study.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,7 +48,7 @@ class LoadedStudy:
         self.content: Mapping[str, Any] = source.content
         study = validate(TypeAdapter(Study), source.content, KeyPath(source))
         self.questions: Questions = study.questions
-        """What the study asks, defaults included."""
+        """The study's questions, including defaults."""
         self.sample: Sample | None = study.points.sample
         """How points were drawn, where they were."""
         self.search: Search | None = study.search
@@ -62,7 +62,7 @@ class LoadedStudy:
 
     @property
     def draws(self) -> int:
-        """On how many drawn machines settings were run; 0 where the study asks for none."""
+        """The number of drawn sets of machines per setting; 0 if none."""
         return int(self.drawn[DRAW].nunique()) if len(self.drawn) else 0
 
     @property
@@ -72,7 +72,7 @@ class LoadedStudy:
 
     @property
     def metrics(self) -> list[str]:
-        """The figures that are asked for and that some run has, or is known to have missed."""
+        """The requested figures that some run has, or is known to have missed."""
         return [name for name in self.questions.metrics if is_known(self.table, name)]
 
     @property
@@ -82,14 +82,14 @@ class LoadedStudy:
 
     @property
     def sampled(self) -> list[str]:
-        """Those factors that were drawn from intervals."""
+        """The factors that were drawn from intervals."""
         return list(self.sample.over) if self.sample else []
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
         """One row per run and global version: `point`, `seed`, and the run's `rounds`.
 
-        Raises `RunFolderError` where a run's folder is not there any more, or damaged.
+        Raises `RunFolderError` if a run's folder is missing or damaged.
         """
         parts = [
             load_run(self.path / run["folder"]).rounds.assign(point=run["point"], seed=run["seed"])
@@ -98,12 +98,12 @@ class LoadedStudy:
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
     def curves(self, y: str = "accuracy", x: str = "time_s") -> pd.DataFrame:
-        """Learning curves: `y` (accuracy or loss) of every setting by what it spent, `x`.
+        """Learning curves: `y` (accuracy or loss) of every setting by its cost or time, `x`.
 
         Rows: point, its factors, `runs`, and at every place `x` the mean of `y` over the seeds with
         the ends of its 95 % interval, `y`_low and `y`_high. Between evaluations a run's curve is a
-        straight line; a setting's ends where the first of its runs does, diverged ones too.
-        ValueError for other figures; `RunFolderError` where a run's folder is not there any more.
+        straight line; a setting's ends where the first of its runs does, diverged ones too. Raises
+        ValueError for other figures, `RunFolderError` if a run's folder is missing.
         """
         check_axes(x, y)
         found = []
@@ -137,7 +137,7 @@ class LoadedStudy:
 
 
 def load_study(path: Path | str) -> LoadedStudy:
-    """Read a study's folder; raises `RunFolderError` if it is none."""
+    """Loads a study's folder; raises `RunFolderError` if it is not one."""
     return LoadedStudy(Path(path))
 
 

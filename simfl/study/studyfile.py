@@ -49,7 +49,7 @@ class Interval(_Section):
     @model_validator(mode="after")
     def _is_an_interval(self) -> Interval:
         if self.high <= self.low:
-            raise ValueError(f"high: must lie above low, {self.low:g}")
+            raise ValueError(f"high: must be above low, {self.low:g}")
         if self.scale == "log" and self.low <= 0:
             raise ValueError("low: must be > 0 on a logarithmic scale")
         if self.integer and math.floor(self.high) < math.ceil(self.low):
@@ -58,16 +58,19 @@ class Interval(_Section):
 
 
 class Sample(_Section):
-    """Points spread over intervals: Latin hypercube, scrambled Sobol sequence, Saltelli's design.
+    """Points sampled from intervals: Latin hypercube, scrambled Sobol sequence, Saltelli's design.
 
     `saltelli` is made for first-order and total Sobol indices: `size` times the keys and two.
     """
 
     method: Literal["latin_hypercube", "sobol", "saltelli"]
     size: Annotated[
-        int, Field(strict=True, ge=1, description="points; of saltelli, rows of each matrix")
+        int,
+        Field(strict=True, ge=1, description="number of points; for saltelli, rows of each matrix"),
     ]
-    seed: Annotated[int, Field(strict=True, ge=0, description="of the sample, not the runs")] = 0
+    seed: Annotated[
+        int, Field(strict=True, ge=0, description="seed of the sample, not of the runs")
+    ] = 0
     over: Annotated[dict[Text, Interval], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -75,37 +78,38 @@ class Sample(_Section):
         if self.method != "latin_hypercube" and self.size & (self.size - 1):
             raise ValueError("size: a Sobol sample is balanced for powers of two only")
         if self.method == "saltelli" and len(self.over) < 2:
-            raise ValueError("over: saltelli tells keys apart, of which there is one; give two")
+            raise ValueError("over: found one key; saltelli needs at least two")
         return self
 
 
 class Points(_Section):
-    """Which settings are run; where several kinds are given, each is combined with each."""
+    """The settings to run; several kinds are combined with each other."""
 
     variants: dict[Text, Settings] = Field(
         default_factory=dict, description="named settings of keys that belong together"
     )
     grid: dict[Text, Annotated[list[Any], Field(min_length=1)]] = Field(
         default_factory=dict,
-        description="values per key, or {label, value}; each combined with each",
+        description="values per key, or {label, value}; all combinations are run",
     )
     sample: Sample | None = None
 
 
 class Comparison(_Section):
-    """Which factor's levels are compared with which of them, pair by pair."""
+    """A factor whose levels are compared with a baseline level, in pairs."""
 
     factor: Text
     baseline: Any
 
 
 class _Goal(_Section):
-    """A figure that is to be least, or most, under bounds of others."""
+    """A figure to minimize or maximize, with bounds on other figures."""
 
     minimize: Text | None = None
     maximize: Text | None = None
     subject_to: dict[Text, Text] = Field(
-        default_factory=dict, description="figure -> what every seed keeps to, as '<= 3600'"
+        default_factory=dict,
+        description="figure -> bound that every seed must meet, such as '<= 3600'",
     )
 
     @model_validator(mode="after")
@@ -127,7 +131,7 @@ class _Goal(_Section):
 
 
 class Best(_Goal):
-    """Which setting has the least, or the most, of a figure among those that keep to bounds."""
+    """The setting with the least, or most, of a figure among those within bounds."""
 
     @model_validator(mode="after")
     def _asks_one_thing(self) -> Best:
@@ -152,16 +156,18 @@ NOT_OF_THE_RUN = ("wall_s", "jobs_trained", "jobs_reused")
 
 
 class Search(_Goal):
-    """Which settings are run next, by what those before them have shown."""
+    """A search: each next setting is chosen from the results so far."""
 
-    trials: Annotated[int, Field(strict=True, ge=1, description="settings, each with all seeds")]
-    batch: Annotated[int, Field(strict=True, ge=1, description="trials asked at once")] = 8
+    trials: Annotated[
+        int, Field(strict=True, ge=1, description="number of settings, each run with all seeds")
+    ]
+    batch: Annotated[int, Field(strict=True, ge=1, description="trials run in one batch")] = 8
     over: Annotated[
         dict[Text, Interval | Choices],
         Field(min_length=1, description="key -> interval, or list of values"),
     ]
     pareto: dict[Text, Literal["max", "min"]] = Field(
-        default_factory=dict, description="several figures at once, in place of one"
+        default_factory=dict, description="several figures at once, instead of one"
     )
 
     @model_validator(mode="after")
@@ -216,15 +222,18 @@ def _count(one: Interval | list[Any]) -> float:
 
 
 class Questions(_Section):
-    """What the runs are asked when they are done."""
+    """The questions to the finished runs."""
 
     metrics: Annotated[tuple[Text, ...], Field(min_length=1)] = ("accuracy", "time_s", "energy_j")
     targets: dict[
         Literal["accuracy", "loss"], list[Annotated[float, Field(strict=True, allow_inf_nan=False)]]
-    ] = Field(default_factory=dict, description="time, joules and bytes until these are met")
+    ] = Field(
+        default_factory=dict,
+        description="report time, joules and bytes until these targets are met",
+    )
     compare: tuple[Comparison, ...] = ()
     pareto: dict[Text, Literal["max", "min"]] = Field(
-        default_factory=dict, description="figures of which no point of the front can better one"
+        default_factory=dict, description="figures of the Pareto front"
     )
 
     best: Best | None = None
@@ -245,10 +254,15 @@ class Questions(_Section):
 
 
 class Uncertainty(_Section):
-    """Every setting on machines as they may be, by what their profiles say of their figures."""
+    """Runs of every setting on drawn sets of machines, by their profiles' uncertainty."""
 
     draws: Annotated[
-        int, Field(strict=True, ge=2, description="machines; all settings have the same ones")
+        int,
+        Field(
+            strict=True,
+            ge=2,
+            description="number of drawn sets of machines, the same for all settings",
+        ),
     ]
 
 
@@ -257,9 +271,9 @@ class Study(_Section):
 
     name: Text
     scenario: Text | dict[Text, Any] = Field(
-        description="file beside the study's, a shipped scenario's name, or its own content"
+        description="a file beside the study's, a shipped scenario's name, or its content"
     )
-    set: Settings = Field(default_factory=dict, description="keys that differ in every point")
+    set: Settings = Field(default_factory=dict, description="keys to set in every point")
     points: Points = Field(default_factory=Points)
     search: Search | None = None
     uncertainty: Uncertainty | None = None
@@ -384,7 +398,7 @@ class Study(_Section):
         columns: set[str] = set()
         for one, name in targets:
             if name in columns:
-                accepted = "targets that differ in six digits, of which their columns have names"
+                accepted = "targets that differ within six digits, as column names have"
                 raise one.error(f"{name} once more", accepted)
             columns.add(name)
         asked += targets
@@ -395,7 +409,9 @@ class Study(_Section):
         for place, name in asked:
             target = asked_by(name)
             if target is not None and target[1] == "accuracy" and not target[2] <= 1.0:
-                raise place.error(f"{target[2]:g}", "an accuracy of at most 1, as it is a share")
+                raise place.error(
+                    f"{target[2]:g}", "an accuracy of at most 1, because it is a share"
+                )
             # A target that is misspelt may have a dot, too.
             is_of_measure = "." in name and "_to_" not in name.partition(".")[0]
             if name not in known and not is_of_measure:

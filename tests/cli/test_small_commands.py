@@ -67,7 +67,7 @@ def test_a_profile_and_a_class_of_ones_own_are_shown(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("orrt", "did you mean 'oort'"), ("nothing.py:Here", "a file that is not there")],
+    [("orrt", "did you mean 'oort'"), ("nothing.py:Here", "which does not exist")],
 )
 def test_what_there_is_not_is_told(name: str, words: str) -> None:
     """With the nearest name, if there is one."""

@@ -60,6 +60,6 @@ def test_a_view_is_of_its_moment() -> None:
     run.observations.finished(ClientReports(one, np.array([9.5]), np.array([0.5]), np.array([1.0])))
 
     assert view.participations is seen
-    with pytest.raises(RuntimeError, match="read while deciding"):
+    with pytest.raises(RuntimeError, match="read during the decision"):
         _ = view.last_duration_s
     assert run.observations.clients(one, 9.6, 1, CLOUD).participations.tolist() == [2]

@@ -79,7 +79,7 @@ def test_iid_deals_a_regression() -> None:
 @pytest.mark.parametrize("partition", ALL[:4], ids=lambda one: type(one).__name__)
 def test_too_few_rows_are_an_error(partition: Partition) -> None:
     """Nobody is left without data silently."""
-    with pytest.raises(ValueError, match=r"19 training examples are too few|would have no example"):
+    with pytest.raises(ValueError, match=r"19 training examples|would have no example"):
         deal(partition, np.zeros(19, dtype=np.int64))
 
 
