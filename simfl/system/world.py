@@ -1,8 +1,8 @@
 """The simulated hardware: a million clients as columns, every cost as a vectorised function.
 
-Clients share a few devices and links; what is a client's own (clock range, speed, rate, place) is
-a column. Draws are addressed by (component, client, round), so a round's noise depends neither on
-who else takes part nor on what the other components drew.
+Clients share a few devices and links; a client's own figures (frequency range, speed, rate,
+position) are columns. Draws are addressed by (component, client, round), so a round's noise depends
+neither on the other participants nor on the draws of other components.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class World:
     radio channels at their mean. Without `message_loss` every message arrives. A computation's
     duration has another factor, `straggler_shift` + `straggler_mean` * Exp(1), the shifted
     exponential of Lee et al., IEEE T-IT 2018. `example_bits` is the stored size of one example,
-    None where nobody has said it. `lacking_bytes` are those of their memory that clients lack for
-    training, 0 where it suffices; None: everybody's does. `access_sharing` says how the clients of
-    an access point share a medium, `medium_index` (None: `link_index`) which of them have the same,
-    `band_share` who gets how much of a band, `backhaul_sharing` how edge servers share the
-    backhaul. `behind_backhaul`: there are none, and clients' messages to the cloud cross the
-    backhaul behind their access point. `electricity` is that of the clients and, last, of the
-    servers. `profiles` are the files behind the machines.
+    None if not given. `lacking_bytes` is the memory that clients lack for training, 0 if it
+    suffices; None: it suffices for all. `access_sharing` is the sharing rule at an access point,
+    `medium_index` (None: `link_index`) the medium of each client, `band_share` its share of a band,
+    `backhaul_sharing` the sharing rule of edge servers on the backhaul. `behind_backhaul`: there
+    are no edge servers, and clients' messages to the cloud cross the backhaul behind their access
+    point. `electricity` is that of the clients and, last, of the servers. `profiles` are the files
+    behind the machines.
     """
 
     streams: Streams
@@ -112,41 +112,41 @@ class World:
 
     @property
     def num_clients(self) -> int:
-        """How many clients there are."""
+        """The number of clients."""
         return len(self.device_index)
 
     def lacking(self, clients: IntArray, needed_bytes: FloatArray) -> FloatArray:
-        """Of so many bytes, those that clients' devices do not have; 0 where it fits."""
+        """The bytes that clients' devices lack out of `needed_bytes`; 0 if they suffice."""
         known = np.array([device.memory_bytes for device in self.devices], dtype=float)
         beyond = needed_bytes - known[self.device_index[clients]]
-        lacking: FloatArray = np.where(beyond > 0, beyond, 0.0)  # of an unknown memory none are
+        lacking: FloatArray = np.where(beyond > 0, beyond, 0.0)  # none for an unknown memory
         return lacking
 
     @property
     def num_edges(self) -> int:
-        """How many edge servers there are."""
+        """The number of edge servers."""
         return len(self.edge_position_m)
 
     def air(self, clients: IntArray, server: ServerId) -> list[tuple[int, ...]]:
-        """The access point by which each client reaches a server, and the client's medium."""
+        """Each client's access point, and its medium there."""
         point = server.access_point
         points = self.home_edge[clients] if point is None else np.full(clients.size, point)
         return list(zip(points.tolist(), self.media[clients].tolist(), strict=True))
 
     def rate_factors(self, *, uplink: bool) -> FloatArray:
-        """What multiplies each client's rate in a direction."""
+        """The factor on each client's rate in a direction."""
         if uplink or self.downlink_factor is None:
             return self.rate_factor
         return self.rate_factor * self.downlink_factor
 
     @property
     def media(self) -> IntArray:
-        """Which medium each client has at an access point."""
+        """Each client's medium at an access point."""
         return self.link_index if self.medium_index is None else self.medium_index
 
     @cached_property
     def client_sharing(self) -> Sharing:
-        """How clients share what lies between them and their server."""
+        """The sharing rule between clients and their server."""
         shared = self.access_sharing.contended or self.backhaul_sharing.contended
         if self.behind_backhaul and shared:
             return AcrossBackhaul(self.access_sharing, self.backhaul_sharing)
@@ -162,7 +162,7 @@ class World:
 
     @cached_property
     def messenger(self) -> Messenger:
-        """The links of this world, and what is drawn for messages."""
+        """The links of this world, and the random draws of messages."""
         return Messenger(
             self.streams,
             ClientLinks(
@@ -183,9 +183,9 @@ class World:
 
     @cached_property
     def power_law(self) -> tuple[FloatArray, FloatArray]:
-        """Per client kappa (W/Hz^3) and static power (W) of a busy core, as `Processor.power_law`.
+        """Kappa (W/Hz^3) and static power (W) of a busy core per client: `Processor.power_law`.
 
-        NaN for devices that have no such law.
+        NaN for devices without such a law.
         """
         laws = [device.processor.power_law() or (np.nan, np.nan) for device in self.devices]
         kappa, static_w = np.array(laws, dtype=float)[self.device_index].T
@@ -193,7 +193,7 @@ class World:
 
     @property
     def without_noise(self) -> World:
-        """The same hardware with every duration at its mean: what it is registered with."""
+        """The same hardware with every duration at its mean, as registered."""
         return replace(
             self,
             compute_noise=0.0,
@@ -222,7 +222,7 @@ class World:
         work: ModelWork | float | None,
         steps: ArrayLike = 0.0,
     ) -> FloatArray:
-        """Nominal cycles, before noise, of training on `examples` in so many `steps`.
+        """Nominal cycles, before noise, of training on `examples` in `steps` steps.
 
         `examples` and `steps` include passes and the brief's work. `work` is the model's; a number
         is that of a forward pass's operations, all of them in dense layers.
@@ -251,7 +251,7 @@ class World:
     ) -> FloatArray:
         """`frequency_hz` within each client's range, at its device's nearest level.
 
-        With `at_most` at the highest level that is no faster, or else the lowest.
+        With `at_most` the highest level that is not faster, or otherwise the lowest.
         """
         asked = _indices(clients)
         wanted = np.broadcast_to(np.asarray(frequency_hz, dtype=float), asked.shape)
@@ -280,15 +280,14 @@ class World:
         radio_idle_s: ArrayLike = 0.0,
         steps: ArrayLike = 0.0,
     ) -> RoundPlan:
-        """Cost of one round of each client: download, computation at `frequency_hz`, upload.
+        """The cost of one round of each client: download, computation at `frequency_hz`, upload.
 
-        `rounds` counts each client's own rounds (it addresses the noise), `examples` is what passes
-        through training in so many `steps`, both times the brief's work, of a model that is so much
-        `work` (see `cycles`); bytes are raw ones, before the codec. `edges` are
-        the access points (each client's home edge, if not given); `radio_idle_s` the seconds since
-        the client's last message, 0 for a radio that is awake, inf for one that has not sent yet.
-        Arrays have one entry per client; scalars hold for all. MissingCost names a device without
-        figures.
+        `rounds` counts each client's own rounds (it addresses the noise); training passes over
+        `examples` in `steps` steps, both times the brief's work, with a model of this `work` (see
+        `cycles`); bytes are before the codec. `edges` are the access points (each client's home
+        edge, if not given); `radio_idle_s` the seconds since the client's last message, 0 for a
+        radio that is awake, inf for one that has not sent yet. Arrays have one entry per client;
+        scalars hold for all. MissingCost names a device without figures.
         """
         asked = _indices(clients)
         frequency = self.round_frequency(asked, frequency_hz)
@@ -322,7 +321,7 @@ class World:
     def _working(
         self, clients: IntArray, cost: ComputeCost, radio_idle_s: FloatArray
     ) -> tuple[Segments, FloatArray]:
-        """Computations, so long after the last message: first while the radio is in its tail."""
+        """Computations, at this time after the last message: first with the radio in its tail."""
         everybody, nothing = np.ones(clients.size, dtype=bool), np.zeros(clients.size)
         tail_s, tail_j = self.messenger.tail(clients, radio_idle_s, cost.duration_s)
         if not tail_s.any():
@@ -365,7 +364,7 @@ class World:
         """Cost of messages between edge servers and the cloud; `active_j` is the edge's end.
 
         `counter` counts an edge's messages in this direction (it addresses the noise). One entry
-        each, whatever is given as one number.
+        each; single numbers hold for all.
         """
         return self.messenger.backhaul(edge, counter, raw_bytes, uplink, radio_idle_s)
 
@@ -403,7 +402,7 @@ class World:
         return cycles, ComputeCost(duration_s, dynamic_j, static_j)
 
     def _straggling(self, clients: IntArray, rounds: ArrayLike) -> FloatArray | float:
-        """Shifted exponential factors; without a mean they are the shift, and nothing is drawn."""
+        """Shifted exponential factors; with mean 0 only the shift, and nothing is drawn."""
         if not self.straggler_mean:
             return self.straggler_shift
         draws = self.streams.exponential("compute.straggler", clients, rounds)
