@@ -20,7 +20,7 @@ from simfl.study.words import Row, in_cell
 
 KEPT, BROKEN, BEYOND = "kept", "broken", "beyond"
 NOT_TOLD_APART = ("undecided", "one seed", "equal")
-"""Verdicts that leave open which of two settings is better."""
+"""Verdicts that do not decide which of two settings is better."""
 
 
 def best_settings(table: pd.DataFrame, factors: list[str], asked: Best) -> pd.DataFrame:
@@ -58,7 +58,7 @@ def best_settings(table: pd.DataFrame, factors: list[str], asked: Best) -> pd.Da
 def keeping(
     runs: pd.DataFrame, bounds: Mapping[str, Bound], figures: Sequence[str]
 ) -> tuple[BoolArray, BoolArray]:
-    """Of each run, whether it is known to keep to all bounds, and known to break some.
+    """For each run, whether it is known to meet all bounds, and known to break some.
 
     A run that diverged breaks whatever is asked of it, but for a target that it met before; so it
     does where one of the `figures` that are to be least or most is no target.
@@ -91,7 +91,7 @@ def _against_best(runs: pd.DataFrame, means: pd.DataFrame, metric: str) -> list[
 
 
 def in_one_sentence(found: pd.DataFrame, factors: list[str], asked: Best) -> str:
-    """The answer: which setting it is, or why there is none."""
+    """The answer in one sentence: the best setting, or why there is none."""
     names, first = setting_names(found, factors), found.to_dict("records")[0]
     cell = in_cell(first, asked.figure)
     if first["ranked"]:
@@ -117,7 +117,7 @@ def nearness(setting: Row, figures: Sequence[str]) -> str:
 
 
 def kept_of(setting: Row) -> str:
-    """With how many seeds a setting keeps to the bounds, as "2/3, 1 not known"."""
+    """The number of seeds within the bounds, such as "2/3, 1 not known"."""
     unknown = setting["seeds"] - setting[KEPT] - setting[BROKEN]
     text = f"{setting[KEPT]}/{setting['seeds']}"
     return f"{text}, {unknown} not known" if unknown else text

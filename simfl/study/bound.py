@@ -25,10 +25,10 @@ class Bound:
     value: float
 
     def kept(self, runs: pd.DataFrame, metric: str) -> tuple[BoolArray, BoolArray]:
-        """Of each run, whether it is known to keep to the bound, and known not to.
+        """For each run, whether it is known to meet the bound, and known not to.
 
-        A run that missed a target would have needed more than it had spent at its end, and forever
-        if it diverged. A run that diverged keeps to no bound of another figure.
+        A run that missed a target would have needed more than it had spent at its end, or
+        infinitely much if it diverged. A run that diverged meets no bound of another figure.
         """
         values = runs[metric].to_numpy(dtype=float)
         diverged = (runs["status"] == "diverged").to_numpy()
@@ -53,7 +53,7 @@ class Bound:
 
 
 def bound(text: str) -> Bound:
-    """The bound that a text says, as "<= 3600"; ValueError where it says none."""
+    """The bound in a text such as "<= 3600"; raises ValueError if there is none."""
     found = _TEXT.fullmatch(text)
     try:
         value = float(found[2]) if found else math.nan

@@ -29,7 +29,7 @@ PLACES = {
     "server_energy_j": "server_energy_j",
     "energy_j": "energy_j",
 }
-"""Figures that a run spends as it goes on, and their columns of the rounds table."""
+"""Costs that grow during a run, and their columns of the rounds table."""
 
 HEIGHTS = ("accuracy", "loss")
 """Figures of its evaluations."""
@@ -39,7 +39,7 @@ Curve = tuple[FloatArray, FloatArray]
 
 
 class NotDrawable(ValueError):
-    """There is no such curve, or no such kind of picture."""
+    """No such curve, or no such picture format."""
 
 
 def curve_of(rounds: pd.DataFrame, x: str, y: str) -> Curve:

@@ -25,7 +25,7 @@ MOST_BINS = 32
 def main_effects(
     table: pd.DataFrame, metric: str, factors: Sequence[str], within: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """What each level of each factor does on its own, all else being equal.
+    """The main effect of each level of each factor, all else being equal.
 
     The effect of a level is the mean, over the runs that share the seed, all other factors and
     `within` (keys that were sampled), of its difference to those runs' mean; ci is half the width
@@ -61,7 +61,7 @@ def main_effects(
 
 
 def reached_by_all(table: pd.DataFrame, metric: str) -> bool:
-    """Whether a figure is no target, or one that no run missed."""
+    """Whether a figure is not a target, or one that no run missed."""
     return target_of(metric) is None or bool(table[metric].notna().all())
 
 

@@ -90,7 +90,7 @@ def hardware_differences(
 
 
 def hardware_best(drawn: pd.DataFrame, asked: Best) -> pd.DataFrame:
-    """With which probability a setting keeps to the bounds, and is the best that does.
+    """The probability that a setting is within bounds, and that it is the best of those.
 
     A row per setting: point, `draws`, `keeps` and `is_best`, shares of these draws, each of which
     is a machine and a seed. Draws of which some setting's run is missing are left out. Where a run
@@ -114,7 +114,7 @@ def hardware_best(drawn: pd.DataFrame, asked: Best) -> pd.DataFrame:
 
 
 def hardware_sentences(study: LoadedStudy) -> list[str]:
-    """What has to be said of a study's drawn machines; nothing where none were drawn."""
+    """Sentences about a study's drawn machines; none without draws."""
     if not study.draws:
         return []
     if study.drawn["digest"].isin(study.table["digest"]).all():

@@ -31,7 +31,7 @@ Watch = Callable[[str, Progress], None]
 def run_locally(
     tasks: Sequence[Task], workers: int, watch: Watch | None = None
 ) -> Iterator[Outcome]:
-    """Each task's outcome, as soon as it is there.
+    """Yields each task's outcome as soon as it is available.
 
     `watch` is told the task's name with every version that a run has reached. Whatever ends this
     early (Ctrl-C too) interrupts the processes, which leave folders that can be resumed.

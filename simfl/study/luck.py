@@ -50,7 +50,7 @@ def of_verdicts(found: Sequence[tuple[str, pd.DataFrame]]) -> list[str]:
 
 
 def of_best(settings: int) -> list[str]:
-    """A sentence about the best of so many settings; none of few."""
+    """A sentence about the best of many settings; none for few."""
     if settings < FEWEST:
         return []
     return [
@@ -60,7 +60,7 @@ def of_best(settings: int) -> list[str]:
 
 
 def of_front(settings: int) -> list[str]:
-    """A sentence about a Pareto front among so many settings; none of few."""
+    """A sentence about a Pareto front among many settings; none for few."""
     if settings < FEWEST:
         return []
     return [

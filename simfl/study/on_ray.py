@@ -36,7 +36,7 @@ class Resources:
 def run_on_ray(
     tasks: Sequence[Task], resources: Resources, address: str = "auto"
 ) -> Iterator[Outcome]:
-    """Each task's outcome, as soon as it is there.
+    """Yields each task's outcome as soon as it is available.
 
     `address`: the cluster's, "auto" for the one that this machine belongs to. Raises `MissingRay`.
     """

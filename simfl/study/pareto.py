@@ -18,7 +18,7 @@ Direction = Literal["max", "min"]
 
 
 def pareto_front(table: pd.DataFrame, objectives: Mapping[str, Direction]) -> pd.Series[bool]:
-    """Whether each row is on the front: no other row is as good in all columns, better in one.
+    """Whether each row is on the front: no other row is as good in all columns and better in one.
 
     A row in which an objective is missing (NaN) is not on the front, and dominates nobody; nor does
     one with a caveat (`comparable.py`) about an objective that others do not have.
