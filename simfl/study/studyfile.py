@@ -65,12 +65,9 @@ class Sample(_Section):
 
     method: Literal["latin_hypercube", "sobol", "saltelli"]
     size: Annotated[
-        int,
-        Field(strict=True, ge=1, description="number of points; for saltelli, rows of each matrix"),
+        int, Field(strict=True, ge=1, description="points; with saltelli, rows of each matrix")
     ]
-    seed: Annotated[
-        int, Field(strict=True, ge=0, description="seed of the sample, not of the runs")
-    ] = 0
+    seed: Annotated[int, Field(strict=True, ge=0, description="of the sample, not of the runs")] = 0
     over: Annotated[dict[Text, Interval], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -108,8 +105,7 @@ class _Goal(_Section):
     minimize: Text | None = None
     maximize: Text | None = None
     subject_to: dict[Text, Text] = Field(
-        default_factory=dict,
-        description="figure -> bound that every seed must meet, such as '<= 3600'",
+        default_factory=dict, description="figure -> bound for every seed, such as '<= 3600'"
     )
 
     @model_validator(mode="after")
@@ -158,9 +154,7 @@ NOT_OF_THE_RUN = ("wall_s", "jobs_trained", "jobs_reused")
 class Search(_Goal):
     """A search: each next setting is chosen from the results so far."""
 
-    trials: Annotated[
-        int, Field(strict=True, ge=1, description="number of settings, each run with all seeds")
-    ]
+    trials: Annotated[int, Field(strict=True, ge=1, description="settings, each with all seeds")]
     batch: Annotated[int, Field(strict=True, ge=1, description="trials run in one batch")] = 8
     over: Annotated[
         dict[Text, Interval | Choices],
@@ -227,10 +221,7 @@ class Questions(_Section):
     metrics: Annotated[tuple[Text, ...], Field(min_length=1)] = ("accuracy", "time_s", "energy_j")
     targets: dict[
         Literal["accuracy", "loss"], list[Annotated[float, Field(strict=True, allow_inf_nan=False)]]
-    ] = Field(
-        default_factory=dict,
-        description="report time, joules and bytes until these targets are met",
-    )
+    ] = Field(default_factory=dict, description="time, joules and bytes until these are met")
     compare: tuple[Comparison, ...] = ()
     pareto: dict[Text, Literal["max", "min"]] = Field(
         default_factory=dict, description="figures of the Pareto front"
@@ -257,12 +248,7 @@ class Uncertainty(_Section):
     """Runs of every setting on drawn sets of machines, by their profiles' uncertainty."""
 
     draws: Annotated[
-        int,
-        Field(
-            strict=True,
-            ge=2,
-            description="number of drawn sets of machines, the same for all settings",
-        ),
+        int, Field(strict=True, ge=2, description="sets of machines, the same for all settings")
     ]
 
 
@@ -398,7 +384,7 @@ class Study(_Section):
         columns: set[str] = set()
         for one, name in targets:
             if name in columns:
-                accepted = "targets that differ within six digits, as column names have"
+                accepted = "targets that differ in six digits, because these name their columns"
                 raise one.error(f"{name} once more", accepted)
             columns.add(name)
         asked += targets
@@ -409,9 +395,7 @@ class Study(_Section):
         for place, name in asked:
             target = asked_by(name)
             if target is not None and target[1] == "accuracy" and not target[2] <= 1.0:
-                raise place.error(
-                    f"{target[2]:g}", "an accuracy of at most 1, because it is a share"
-                )
+                raise place.error(f"{target[2]:g}", "an accuracy of at most 1, a share")
             # A target that is misspelt may have a dot, too.
             is_of_measure = "." in name and "_to_" not in name.partition(".")[0]
             if name not in known and not is_of_measure:
