@@ -113,7 +113,7 @@ def error_of(folder: Path, text: str) -> str:
         (
             "questions:\n  targets:\n    accuracy: [0.5, 90.0]",
             "DIR/bad.yaml:4: questions.targets.accuracy.1: found 90, accepted: an accuracy of at"
-            " most 1, as it is a share",
+            " most 1, a share",
         ),
         (
             "questions: {targets: {loss: [0.12345671, 0.12345672]}}",
