@@ -219,7 +219,7 @@ def test_a_codec_that_only_sizes_without_being_told_to_is_warned_of(
     kinds = [one for one in foreseen(assemble(through(codec))) if one.kind == "sized_only"]
 
     assert len(kinds) == warned
-    assert all("uplink_codec SparseMask" in one.message for one in kinds)
+    assert all("uplink_codec sparse_mask" in one.message for one in kinds)
 
 
 def test_a_submodel_stays_one() -> None:

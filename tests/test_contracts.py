@@ -295,37 +295,37 @@ def test_ones_own_protocol_is_taken_for_what_it_says_of_itself(own, algorithm, p
 
 def test_ones_own_protocol_says_how_many_updates_it_brings_together(own):
     """An algorithm that needs more cannot run under it."""
-    with pytest.raises(ScenarioError, match=r"pairs cannot run under single: .* and gets 1 at a"):
+    with pytest.raises(ScenarioError, match=r"pairs cannot run under single: .* but gets 1 at a"):
         assemble(small(algorithm={"name": own("Pairs")}, protocol=own("Single")))
 
 
 ONE = {"decisions": {"selection": {"name": "random", "count": 1}}}
 FEW = {"decisions": {"selection": {"name": "random", "share": 0.2}}}
 TOO_FEW = [
-    ("asynchronous", {}, "protocol", "and gets 1 at a time"),
-    ({"name": "buffered", "buffer": 1}, {}, "protocol", "and gets 1 at a time"),
-    ("synchronous", ONE, "decisions.selection.count", "and 1 are selected at a time"),
+    ("asynchronous", {}, "protocol", "but gets 1 at a time"),
+    ({"name": "buffered", "buffer": 1}, {}, "protocol", "but gets 1 at a time"),
+    ("synchronous", ONE, "decisions.selection.count", "but 1 are selected at a time"),
     ("synchronous", FEW, "decisions.selection.share", None),
-    ("hierarchical", ONE, "decisions.selection.count", "and 1 are selected at a time"),
-    ("hierarchical", FEW, "decisions.selection.share", "and 1 are selected at a time"),
-    ("semi_asynchronous", ONE, "decisions.selection.count", "and 1 are selected at a time"),
+    ("hierarchical", ONE, "decisions.selection.count", "but 1 are selected at a time"),
+    ("hierarchical", FEW, "decisions.selection.share", "but 1 are selected at a time"),
+    ("semi_asynchronous", ONE, "decisions.selection.count", "but 1 are selected at a time"),
     (
         "semi_asynchronous",
         {"population": {"edges": 8}},
         "population",
-        "and edge server 0 has too few clients: 1",
+        "but edge server 0 has too few clients: 1",
     ),
     (
         "hierarchical",
         {"population": {"edges": 8}},
         "population",
-        "and edge server 0 has too few clients: 1",
+        "but edge server 0 has too few clients: 1",
     ),
     (
         "synchronous",
         {"population": {"clients": 1, "edges": 1}},
         "population",
-        "and the server has too few clients: 1",
+        "but the server has too few clients: 1",
     ),
     ("synchronous", {}, "", None),
     ("semi_asynchronous", {}, "", None),
@@ -346,7 +346,7 @@ def test_the_least_number_of_updates_is_checked_before_the_run(own, protocol, ch
         assert simulated(scenario)[1].publications.latest.version == 3
         return
 
-    with pytest.raises(ScenarioError, match=f"at least 2 updates, {reason}") as found:
+    with pytest.raises(ScenarioError, match=f"at least 2 updates to aggregate, {reason}") as found:
         assemble(scenario)
     assert found.value.key == key
 

@@ -291,7 +291,7 @@ def test_what_does_not_fit_is_refused_before_the_run(changes: dict[str, Any], me
 @pytest.mark.parametrize("algorithm", ["cgsv", "fedave", "cffl"])
 def test_rewards_from_one_round_are_refused_without_rounds(algorithm: str) -> None:
     """An update at a time has nothing to be compared with; the reason says so."""
-    for protocol, reason in (("asynchronous", "updates of a round"), ("buffered", "undone")):
+    for protocol, reason in (("asynchronous", "updates of a round"), ("buffered", "would undo")):
         with pytest.raises(ScenarioError, match=reason):
             simulated(scenario(algorithm, protocol=protocol))
 

@@ -522,7 +522,7 @@ def test_the_reference_trainer_plays_the_same_game():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["algorithm.fast=true"], "fast: found true, but there is no representation to move"),
+        (["algorithm.fast=true"], "fast: found true, but there is no representation to train"),
         (["model.batch_norm=true"], "take a model without BatchNorm"),
         (
             ["algorithm.representation=variable", "algorithm.representation_layers=3"],

@@ -63,7 +63,7 @@ def test_what_can_be_learnt_passes(data: Data) -> None:
         (replace(SOUND, train=examples(targets=torch.ones(4))), "training targets: found torch.f"),
         (replace(SOUND, train=examples(targets=torch.tensor([0, 1, 2, 0]))), "row 2 holds the lab"),
         (replace(SOUND, train=examples(targets=torch.tensor([0, -1, 1, 0]))), "row 1 .* label -1"),
-        (replace(SOUND, train=examples(targets=torch.zeros(4).long())), "the class 1, of which"),
+        (replace(SOUND, train=examples(targets=torch.zeros(4).long())), "the class 1, but"),
         (replace(SOUND, natural=np.zeros(3, int)), r"natural: found shape \(3,\)"),
         (replace(SOUND, natural=[0, 1, 0, 1]), "natural: found list"),
         (replace(SOUND, natural=np.zeros(4)), "natural: found float64"),

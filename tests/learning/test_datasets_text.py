@@ -130,8 +130,8 @@ def test_a_model_takes_so_many_tokens(tmp_path: Path) -> None:
     partitioned = partitioned_data(small(**content))
 
     assert partitioned.num_examples.tolist() == [32 - 4, 64 - 4, 96 - 4]
-    with pytest.raises(ScenarioError, match=r"model.tokens: found 8, of which 8"):
+    with pytest.raises(ScenarioError, match=r"model.tokens: found 8, but the data have .* 8"):
         assemble(small(**{**content, "model": {"name": "gru", "tokens": 8}}))
     noisy = {**content["data"], "noise_variance": [0.0, 0.0, 1e-4], "vocabulary": 300}
-    with pytest.raises(ScenarioError, match=r"model.tokens: found 300, and data .* not whole"):
+    with pytest.raises(ScenarioError, match=r"model.tokens: found 300, but the data .* not whole"):
         assemble(small(**{**content, "data": noisy, "model": {"name": "gru", "tokens": 300}}))

@@ -156,7 +156,7 @@ def test_nobody_takes_turns_with_links_that_are_mostly_silent(way: str) -> None:
     """A turn would last as long as the silence, in which others send: eight times too long here."""
     scenario = small(population={"edges": 1, "groups": LORA, "access_sharing": way})
 
-    with pytest.raises(ScenarioError, match=r"lora_sf7 may send for 0.01 of the time only"):
+    with pytest.raises(ScenarioError, match=r"lora_sf7 may send only 0.01 of the time"):
         outlined(scenario)
 
 

@@ -209,7 +209,7 @@ def test_those_who_are_never_there_at_once_are_not_waited_for_for_ever(
     """They keep their promises, but one goes when the other comes."""
     monkeypatch.setattr(selecting, "MOST_LOOKS", 2000)
 
-    with pytest.raises(Stalled, match=r"the server waits for 2 of 2 clients, and .* wait_for"):
+    with pytest.raises(Stalled, match=r"the server waits for 2 of 2 clients, but .* wait_for"):
         run_of(tmp_path, [[(0, 500)], [(500, 1000)]], {"clients": 2})
 
 
