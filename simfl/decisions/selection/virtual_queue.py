@@ -16,8 +16,7 @@ no slower.
 
 Departures
 1. The paper learns durations with a contextual bandit; here the run's estimator does.
-2. Queues of clients that may not take part now do not change; the paper, too, counts available
-   clients.
+2. The queue of a client that cannot take part now does not change.
 3. Ties go to the lowest client number.
 
 Limit: all chosen clients count as served. With protocols that dispatch one of them (asynchronous,
