@@ -242,6 +242,12 @@ BAD: list[Bad] = [
         "sends nothing",
     ),
     Bad("sizes alone", {"data": {"name": "sizes"}}, "data", "no examples to learn from"),
+    Bad(
+        "sizes of other clients",
+        {"data": {"name": "sizes", "examples_per_client": [5, 6, 7]}, "algorithm": "none"},
+        "data.examples_per_client",
+        "found 3 numbers for 4 clients; accepted: one number, or one per client",
+    ),
     # data
     Bad(
         "dirichlet that cannot be dealt",

@@ -19,6 +19,7 @@ from simfl.common.part_name import part_name
 from simfl.protocols.base import Protocol
 from simfl.scenario.scenario import Keys, Scenario
 from simfl.scenario.validation.keys import parameters
+from simfl.scenario.yaml_source.source import blame
 from simfl.system.codecs.base import ABOUT_VALUES
 from simfl.system.populations.base import Population
 from simfl.system.sharing.max_min import MaxMin
@@ -67,7 +68,9 @@ class Composition:
         """Whether the data have examples, and not only sizes."""
         if self.algorithm.learns:
             return True
-        return self.parts[("data",)].sizes(self.world.num_clients) is None
+        dataset = self.parts[("data",)]
+        with blame(self.scenario.where("data"), dataset):
+            return dataset.sizes(self.world.num_clients) is None
 
     def somebody_looks_at(self, *columns: str) -> bool:
         """Whether the selection or the allocation may read one of these columns."""

@@ -197,6 +197,15 @@ def test_sizes_have_no_example() -> None:
     assert data.input_shape == (3, 4, 5)
 
 
+def test_sizes_of_each_client() -> None:
+    """A list has one number per client, and is refused for another number of clients."""
+    dataset = Sizes(examples_per_client=(5, 9))
+
+    assert dataset.sizes(2).tolist() == [5, 9]
+    with pytest.raises(ValueError, match=r"^examples_per_client: found 2 numbers for 3 clients;"):
+        dataset.sizes(3)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
