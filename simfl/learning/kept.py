@@ -24,9 +24,9 @@ def _kept(module: nn.Module, example: tuple[Tensor, ...]) -> float:
     kept: dict[int, Tensor] = {}
 
     def keep(tensor: Tensor) -> Tensor:
-        # The graph holds what this gives back, so that no two of them lie in the same place.
-        kept[memory_of(tensor)] = tensor
-        return tensor
+        # Detached: a node that keeps its own output would otherwise hold itself, for ever.
+        kept[memory_of(tensor)] = tensor.detach()
+        return kept[memory_of(tensor)]
 
     was_training = module.training
     module.eval()  # one example has no statistics of a batch

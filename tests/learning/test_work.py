@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -272,3 +275,16 @@ def test_a_double_counts_as_the_float_that_a_device_has() -> None:
     module = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 2)).double()
 
     assert kept_bytes(module, torch.zeros(1, 5, dtype=torch.float64)) == 4 * (5 + 8)
+
+
+@pytest.mark.parametrize("by_layers", [False, True])
+def test_nothing_of_the_pass_stays(by_layers: bool) -> None:
+    """A layer that keeps its own output, as ReLU does, lets go of it and of the weights before."""
+    module = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 2))
+    weights = weakref.ref(module[0].weight)
+
+    kept_bytes(module, torch.zeros(1, 5), by_layers=by_layers)
+    del module
+    gc.collect()
+
+    assert weights() is None
