@@ -64,8 +64,8 @@ def test_every_figure_has_a_source_or_is_unverified(kind: Kind, name: str) -> No
 
 
 DEVICES = """
-coral_dev_board esp32_s3 flash_femnist_fast flash_femnist_mid flash_femnist_slow jetson_nano
-jetson_orin_nano jetson_tx2 jetson_xavier_nx laptop_ryzen_ai340
+coral_dev_board esp32_s3 flash_femnist_fast flash_femnist_mid flash_femnist_slow
+jetson_agx_xavier jetson_nano jetson_orin_nano jetson_tx2 jetson_xavier_nx laptop_ryzen_ai340
 macmini_m4 minipc_n100 phone_apple_a15 phone_entry_heliog80 phone_flagship_sd8gen2
 phone_flagship_sd8plus_gen1 phone_galaxy_note10 phone_high_sd865 phone_mid_sd660 phone_nexus6
 phone_redmi_note8 rpi_3b_plus rpi_4b rpi_5 rpi_zero_2w stm32h743
