@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -24,8 +24,8 @@ from simfl.calibration.posterior import Posterior, posterior
 from simfl.calibration.power import power_figures
 from simfl.calibration.terms import Rows
 from simfl.calibration.twins import Figure, Twin
-from simfl.calibration.works import works
-from simfl.common.model_work import KINDS
+from simfl.calibration.works import model_part, works
+from simfl.common.model_work import KINDS, ModelWork
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.streams import Streams
 from simfl.system.accelerator import Accelerator
@@ -88,12 +88,18 @@ class Calibration:
 
 
 def calibrate(
-    path: Path, bases: Sequence[str] = (), base_link: str = "wifi5_ac", folders: Sequence[Path] = ()
+    path: Path,
+    bases: Sequence[str] = (),
+    base_link: str = "wifi5_ac",
+    folders: Sequence[Path] = (),
+    for_model: str | None = None,
 ) -> Calibration:
     """The twins of all devices and links that have rows in the file.
 
     `bases` are profiles to begin from: NAME for every device without a profile of its own name, or
-    DEVICE=NAME. `folders` hold profiles of one's own. Raises ScenarioError for rows that are wrong.
+    DEVICE=NAME. `folders` hold profiles of one's own. With `for_model`, one that the rows train,
+    the profiles are for this model alone: their seconds are those that were measured of it. Raises
+    ScenarioError for rows that are wrong.
     """
     measured, catalogue = read_measurements(path), Catalogue(folders)
     for one in measured.transfers:
@@ -103,9 +109,12 @@ def calibrate(
     devices = {name: catalogue.device(one.name) for name, one in profiles.items()}
     _refuse_clocks(measured, devices)
     _refuse_idle(measured)
-    computing = fit_computing(measured, works(measured), devices)
+    counted = works(measured)
+    computing = fit_computing(measured, counted, devices)
+    if for_model is not None:
+        _refuse_unmeasured(measured, computing, for_model)
     twins = [
-        *_device_twins(measured, profiles, devices, computing),
+        *_device_twins(measured, profiles, devices, computing, counted, for_model),
         *_link_twins(measured, catalogue, base_link),
     ]
     keys = {term.key for term in TERMS}
@@ -177,11 +186,28 @@ def _refuse_idle(measured: Measurements) -> None:
             raise measured.wrong(idle[0].line, "watts", idle_w, accepted, message)
 
 
+def _refuse_unmeasured(measured: Measurements, computing: ComputingFit | None, model: str) -> None:
+    """Raises ScenarioError where a device that computed has no row of the model."""
+    devices = () if computing is None else computing.devices
+    lacking = [
+        name
+        for place, name in enumerate(devices)
+        if computing is not None and not computing.measures(place, model)
+    ]
+    if lacking or computing is None:
+        models = dict.fromkeys(one.model for one in measured.computations if one.model)
+        whose = f" of {', '.join(lacking)}" if lacking else ""
+        accepted = f"a model that rows{whose} train" + (f": {', '.join(models)}" if models else "")
+        raise ScenarioError(str(measured.path), None, "--for", model, accepted)
+
+
 def _device_twins(
     measured: Measurements,
     profiles: Mapping[str, Profile],
     devices: Mapping[str, Device],
     computing: ComputingFit | None,
+    counted: Sequence[ModelWork],
+    model: str | None,
 ) -> list[Twin]:
     fits = {
         name: computing if computing is not None and name in computing.devices else None
@@ -202,10 +228,13 @@ def _device_twins(
         calibrated, errors = None, None
         if fitted is not None:
             place = fitted.devices.index(name)
-            figures += fitted.figures(place, slower_at(device, clock_hz))
+            longer = 1.0 if model is None else float(np.exp(fitted.off(place, model)))
+            figures += fitted.figures(place, slower_at(device, clock_hz), longer)
             drops += [f"processor.{key}" for key in WORK_KEYS]
             calibrated = _calibrated(measured, name, figures)
-            errors = fitted.fit.errors[:, place]
+            if model is not None:
+                calibrated = _for_one_model(calibrated, measured, counted, model)
+            errors = fitted.errors(place, model)
         if name in powers:
             idle, active = powers[name]
             figures += [idle, active]
@@ -264,6 +293,19 @@ def _calibrated(measured: Measurements, name: str, figures: Sequence[Figure]) ->
         (min(batches), max(batches)),
         (min(known), max(known)) if len(known) == len(clocks) else None,
     )
+
+
+def _for_one_model(
+    calibrated: Calibrated, measured: Measurements, counted: Sequence[ModelWork], model: str
+) -> Calibrated:
+    """The same, for one of the models that were measured."""
+    part = model_part(model)
+    flops = [
+        work.forward_flops
+        for one, work in zip(measured.computations, counted, strict=True)
+        if one.model and model_part(one.model) == part
+    ]
+    return replace(calibrated, only=model, forward_flops=(min(flops), max(flops)))
 
 
 def _source(measured: Measurements, name: str) -> str:

@@ -11,10 +11,11 @@ from simfl.calibration.held_out import Prediction, leave_one_out, predictions, t
 from simfl.calibration.machines import BELIEFS, TERMS, Base, amounts, prior_of
 from simfl.calibration.measurements import Computation, Measurements
 from simfl.calibration.plausible import refuse_implausible, refuse_stray
-from simfl.calibration.posterior import Posterior, posterior
+from simfl.calibration.posterior import ALIKE, UNLIKE, Posterior, posterior
 from simfl.calibration.terms import Rows
 from simfl.calibration.twins import Figure
 from simfl.calibration.works import model_part
+from simfl.common.arrays import FloatArray
 from simfl.common.model_work import ModelWork
 from simfl.scenario.sections import Part
 from simfl.scenario.yaml_source.error import ScenarioError
@@ -48,16 +49,46 @@ class ComputingFit:
         """Every row as the fit to all rows has it."""
         return predictions(self.rows, self.fit, self.rows)
 
-    def figures(self, device: int, slower: float) -> list[Figure]:
+    def off(self, device: int, model: str) -> float:
+        """The mean logarithm of a model's measured seconds over what the best fit says of them."""
+        own = self._rows_of(device, model)
+        return float(np.log(own.measured / (own.amounts @ np.exp(self.fit.logs[device]))).mean())
+
+    def errors(self, device: int, model: str | None) -> FloatArray:
+        """Draws of the logarithm of the error of a model's seconds, beside each draw of figures.
+
+        Of a model that was not measured (None), or of one whose rows say what each draw misses;
+        another row of it differs from these as they do from each other.
+        """
+        unmeasured = self.fit.errors[:, device]
+        if model is None:
+            return unmeasured
+        own = self._rows_of(device, model)
+        drawn = np.exp(self.fit.draws[:, device]) @ own.amounts.T
+        apart = np.sqrt((1.0 - ALIKE) * (1.0 + 1.0 / len(own)))
+        found: FloatArray = np.log(own.measured / drawn).mean(1) + apart * unmeasured / UNLIKE
+        return found
+
+    def measures(self, device: int, model: str) -> bool:
+        """Whether rows of a device train a model, however they write it."""
+        return bool(len(self._rows_of(device, model)))
+
+    def _rows_of(self, device: int, model: str) -> Rows:
+        part = model_part(model)
+        same = [place for place, name in enumerate(self.subjects) if model_part(name) == part]
+        return self.rows.only((self.rows.thing == device) & np.isin(self.rows.subject, same))
+
+    def figures(self, device: int, slower: float, longer: float = 1.0) -> list[Figure]:
         """A device's figures, at a clock at which it takes so many times as long as at its
-        highest."""
+        highest; for a model that takes so many times as `longer` as the best fit says."""
         told = told_terms(self.rows, self.fit, device)
         best, draws = self.fit.figures(device), self.fit.drawn_figures(device)
         found = []
         for place, term in enumerate(TERMS):
-            factor = slower if term.per_unit else 1.0 / slower
             origin = "" if told[place] else self._origin(device, place)
-            value, its = float(best[place]) * factor, draws[:, place] * factor
+            power = 1.0 if term.per_unit else -1.0
+            value = float(best[place]) * (slower * longer) ** power
+            its = draws[:, place] * slower**power
             found.append(Figure(term.key, term.unit, value, its, origin))
         return found
 

@@ -28,6 +28,12 @@ def calibrate(
         list[Path] | None,
         typer.Option(metavar="FOLDER", help="Your own device and link files, usable as bases."),
     ] = None,
+    for_model: Annotated[
+        str | None,
+        typer.Option(
+            "--for", metavar="MODEL", help="One of the measured models, the only one to simulate."
+        ),
+    ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace profiles in --out.")] = False,
     quiet: Annotated[bool, typer.Option(help="No tables.")] = False,
     traceback: Traceback = False,
@@ -43,7 +49,7 @@ def calibrate(
         for name in read_measurements(measurements).profiles:
             if (out / f"{name}.yaml").exists() and not overwrite:
                 raise FileExistsError(f"{out / name}.yaml: there already, accepted: --overwrite")
-        found = calibrated(measurements, base or (), base_link, profiles or ())
+        found = calibrated(measurements, base or (), base_link, profiles or (), for_model)
         files = {out / f"{twin.name}.yaml": twin.text() for twin in found.twins}
         out.mkdir(parents=True, exist_ok=True)
         for file, text in files.items():

@@ -37,6 +37,7 @@ from simfl.system.provenance import (
 )
 from simfl.system.thermal import ThermalCpu
 from simfl.system.topology import nearest_edge
+from simfl.system.uncertainty import Calibrated
 
 SHORTEST_STEP_S = 1e-3
 """Below this a training step is the framework's time, not the model's (docs/hardware.md)."""
@@ -61,6 +62,9 @@ FEWEST_TESTED = 50
 
 LEAST_GROWTH = 0.1
 """A queue that grows by less than this share of what is owed counts as stable."""
+
+ALIKE_FLOPS = 1.02
+"""Models whose operations are within this factor count as one: they may differ in their outputs."""
 
 
 def foreseen(simulation: Simulation) -> list[Notice]:
@@ -204,6 +208,14 @@ def _largest_step(simulation: Simulation) -> int:
     return min(rows, simulation.algorithm.local.batch_size or rows)
 
 
+def _is_another(forward_flops: float, measured: Calibrated) -> bool:
+    """Whether a model's operations are not those of the one that a profile is for."""
+    if measured.forward_flops is None:
+        return False
+    few, most = measured.forward_flops
+    return not few / ALIKE_FLOPS <= forward_flops <= most * ALIKE_FLOPS
+
+
 def _beyond_calibration(simulation: Simulation) -> list[Notice]:
     """Devices that train what was not measured when they were calibrated, or in other steps.
 
@@ -222,6 +234,10 @@ def _beyond_calibration(simulation: Simulation) -> list[Notice]:
         if not few <= rows <= most:
             told.append(
                 f"{device.name} trains steps of {rows} examples, but {few} to {most} were measured"
+            )
+        if _is_another(work.forward_flops, measured):
+            told.append(
+                f"{device.name}'s times are for {measured.only} alone, another model trains"
             )
         kinds = unmeasured_kinds(device.processor, work, rows, measured)
         if kinds:

@@ -103,7 +103,7 @@ class Uncertainty:
 class Calibrated:
     """With what figures were measured: so many rows, of these models and kinds of work.
 
-    `batch_examples` and `clock_hz` are the smallest and the largest.
+    `batch_examples`, `clock_hz` and `forward_flops` are the smallest and the largest.
     """
 
     rows: Annotated[int, ">= 0", "of computations"]
@@ -113,6 +113,10 @@ class Calibrated:
         tuple[int, int] | None, "examples of a step, the fewest and the most"
     ] = None
     clock_hz: Annotated[tuple[float, float] | None, "the lowest and the highest clock"] = None
+    only: Annotated[str | None, "the one model that seconds are for; null: any"] = None
+    forward_flops: Annotated[
+        tuple[float, float] | None, "of its forward pass, the fewest and the most per example"
+    ] = None
 
 
 def read_uncertainty(

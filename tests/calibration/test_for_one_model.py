@@ -1,0 +1,99 @@
+"""Profiles for one measured model: its own seconds, narrower intervals, told from others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import simfl
+from simfl.calibration.calibrate import Calibration, calibrate
+from simfl.cli.app import app
+from simfl.scenario.yaml_source.error import ScenarioError
+from simfl.system.catalogue import Catalogue
+from tests.calibration.planted import file_of
+
+HEAD = "device,model,input_shape,outputs,batch_size,batches,seconds"
+ROWS = [
+    "my_pi,{name: cnn; channels: [8]},1x8x8,10,16,100,0.9",
+    "my_pi,{name: cnn; channels: [8]},1x8x8,10,32,100,1.5",
+    "my_pi,linear,1x8x8,10,32,100,0.6",
+]
+CNN = "{name: cnn, channels: [8]}"
+
+
+def calibrated(folder: Path, for_model: str | None = None) -> Calibration:
+    """A base with the convolutional network and the linear model measured."""
+    rows = [f"{row.replace('{', chr(34) + '{').replace('}', '}' + chr(34))}" for row in ROWS]
+    path = file_of(folder, [row.replace(";", ",") for row in rows], HEAD)
+    return calibrate(path, ["rpi_4b"], for_model=for_model)
+
+
+def relative_ends(found: Calibration, row: int) -> tuple[float, float]:
+    """Where 90 % of the drawn machines have a row, over its measured seconds."""
+    fit, (twin,) = found.computing, found.twins
+    assert fit is not None and twin.errors is not None
+    seconds = np.exp(fit.fit.draws[:, 0]) @ fit.rows.amounts[row] * np.exp(twin.errors)
+    low, high = np.quantile(seconds, (0.05, 0.95)) / fit.rows.measured[row]
+    return float(low), float(high)
+
+
+def test_the_model_takes_what_was_measured(tmp_path: Path) -> None:
+    """By the profile's own figures in the mean of its rows, and on drawn machines around it."""
+    found, anything = calibrated(tmp_path, CNN), calibrated(tmp_path)
+
+    fit, (twin,) = found.computing, found.twins
+    assert fit is not None
+    value = {one.key: one.value for one in twin.figures}
+    times = [
+        value[term.key] if term.per_unit else 1.0 / value[term.key] for term in fit.fit.prior.terms
+    ]
+    said = fit.rows.amounts[:2] @ np.array(times) / fit.rows.measured[:2]
+    assert np.exp(np.log(said).mean()) == pytest.approx(1.0, rel=1e-6)
+    for row in (0, 1):
+        (low, high), wide = relative_ends(found, row), relative_ends(anything, row)
+        assert wide[0] < low < 1.0 < high < wide[1]
+        assert np.log(high / low) < 0.7 * np.log(wide[1] / wide[0])
+
+
+def test_another_model_is_warned_of(tmp_path: Path) -> None:
+    """The profile says which model it is for; one with other operations is told in a run."""
+    (twin,) = calibrated(tmp_path, CNN).twins
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "my_pi.yaml").write_text(twin.text(), encoding="utf-8")
+
+    profile = Catalogue([tmp_path / "mine"]).profile("device", "my_pi")
+    assert profile.calibrated is not None and profile.calibrated.only == CNN
+    warned = {}
+    for model in ({"name": "cnn", "channels": [8]}, "linear"):
+        scenario = {
+            "data": {"name": "sizes", "examples_per_client": 32, "input_shape": [1, 8, 8]},
+            "model": model,
+            "population": {
+                "name": "catalogue",
+                "clients": 2,
+                "profiles": [str(tmp_path / "mine")],
+                "groups": [{"device": "my_pi", "link": "wifi5_ac"}],
+            },
+            "algorithm": {"name": "none", "local": {"batch_size": 32, "epochs": 1}},
+            "protocol": "synchronous",
+            "stop": {"versions": 1},
+        }
+        run = simfl.run(scenario, tmp_path / "run", overwrite=True)
+        texts = [one["message"] for one in run.manifest["warnings"]]
+        warned[str(model)] = any("times are for {name: cnn" in text for text in texts)
+    assert list(warned.values()) == [False, True]
+
+
+def test_a_model_that_no_row_has(tmp_path: Path) -> None:
+    """One line that names those there are; from the command with exit code 2."""
+    with pytest.raises(ScenarioError, match=r"--for: found mlp, accepted: a model that rows of"):
+        calibrated(tmp_path, "mlp")
+
+    path = next(tmp_path.glob("*.csv"))
+    result = CliRunner().invoke(
+        app, ["calibrate", str(path), "--base", "rpi_4b", "--for", "mlp", "--out", str(tmp_path)]
+    )
+    assert result.exit_code == 2 and "my_pi train: {name: cnn, channels: [8]}" in result.stderr
