@@ -125,6 +125,26 @@ def test_divergence_that_nobody_looked_at(tmp_path, exploding, stop):
     assert len(run.clients) == 8
 
 
+def test_a_run_that_diverges_is_not_judged_by_its_standalone_baseline(tmp_path):
+    """Whose clients diverge alone, too: the error and the manifest are the run's own."""
+    scenario = small(
+        dtype="float32",
+        data={"name": "synthetic", "task": "regression", "partition": "iid"},
+        model="linear",
+        algorithm={
+            "name": "fedavg",
+            "local": {"steps": 1, "batch_size": 16, "learning_rate": 1e25},
+            "contributions": {"rounds": 1},
+        },
+    )
+    with pytest.raises(Diverged, match="the loss is inf at version 1") as raised:
+        simfl.run(scenario, tmp_path / "run")
+
+    run = simfl.load_run(tmp_path / "run")
+    assert (run.manifest["status"], run.manifest["reason"]) == ("diverged", str(raised.value))
+    assert len(run.clients) == 8
+
+
 def test_a_dropped_nan_update_comes_back_with_the_clients_momentum(tmp_path, exploding):
     """Dropping leaves a NaN in the client's kept optimizer: each later update is dropped too."""
     _, run = simulated(exploding("drop"))

@@ -375,7 +375,9 @@ def _execute(
         try:
             if not one.laws:  # else the end itself diverged, in a version nobody had looked at
                 ref = one.publications.latest
-                finish(simulation, one, folder, model=ref is None or ref.known)
+                # How it ended counts, even if its last version, or what it is compared with, fails.
+                with suppress(Diverged, StandaloneDiverged):
+                    finish(simulation, one, folder, model=ref is None or ref.known)
             close("diverged" if diverged else "failed", reason)
         except OSError as failure:
             break_off("failed", f"{type(failure).__name__}: {failure}")
