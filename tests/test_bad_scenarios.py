@@ -218,6 +218,12 @@ BAD: list[Bad] = [
         "found 'adam', but fedsgd .* accepted: sgd",
     ),
     Bad(
+        "fedsgd with momentum",
+        {"algorithm.name": "fedsgd", "algorithm.local.momentum": 0.5},
+        "algorithm.local.momentum",
+        "found 0.5, but fedsgd .* accepted: 0",
+    ),
+    Bad(
         "fedsgd with weight decay",
         {"algorithm.name": "fedsgd", "algorithm.local.weight_decay": 0.5},
         "algorithm.local.weight_decay",

@@ -41,8 +41,10 @@ class FedSGD(Algorithm):
     ] = "sgd"
 
     def __post_init__(self) -> None:
-        if self.local.optimizer != "sgd" or self.local.momentum:
+        if self.local.optimizer != "sgd":
             raise ValueError("local.optimizer: fedsgd takes one plain server step; accepted: sgd")
+        if self.local.momentum:
+            raise ValueError("local.momentum: fedsgd takes one plain server step; accepted: 0")
         if self.local.weight_decay:
             raise ValueError("local.weight_decay: fedsgd takes one plain server step; accepted: 0")
         if self.local.epochs not in (None, 1):
