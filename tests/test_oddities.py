@@ -651,6 +651,53 @@ def test_a_run_that_nobody_came_to_says_so(tmp_path: Path) -> None:
     assert not of_kind(one, "no_version")
 
 
+def test_the_summary_of_a_run_without_versions_has_no_staleness(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There is nothing to take a mean of."""
+    run = simfl.run(small(stop={"versions": None, "time_s": 0.001}), tmp_path / "run")
+
+    print_summary(run, tmp_path / "none.png")
+
+    assert re.search(r"mean staleness +│ +- │", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("every", "stop", "message"),
+    [
+        (1, {"time_s": 0.5}, None),
+        (3, {"versions": 4}, None),  # the last of a version limit is evaluated
+        (99, {"time_s": 0.5}, r"no version was evaluated: evaluate\.every is 99, .* is \d+"),
+        (3, {"bytes": 2.0e5}, r"the last evaluated version is 3, at \S+ s, and the last one 4, at"),
+    ],
+)
+def test_an_end_that_was_not_evaluated_is_told(
+    every: int, stop: dict[str, Any], message: str | None
+) -> None:
+    """Time, joules and bytes are of the last version, the accuracy of another one, or of none."""
+    changes = {"evaluate": {"every": every}, "stop": {"versions": None, **stop}}
+    simulation, run = simulated(small(**changes))
+
+    told = [one.message for one in found(simulation, run) if one.kind == "unevaluated_end"]
+
+    assert len(told) == (message is not None)
+    assert all(re.match(message or "", one) for one in told)
+
+
+@pytest.mark.parametrize(("every", "warned"), [(9, False), (8, True)])
+def test_a_tenth_of_the_versions_may_come_after_the_last_evaluation(
+    every: int, warned: bool
+) -> None:
+    """Ten versions, of which one or two do."""
+    changes = {"model": "linear", "evaluate": {"every": every}, "stop": {"versions": 10}}
+    simulation, run = simulated(small(**changes))
+    run.publications.rounds[-1] |= {"accuracy": None, "loss": None}  # as if it ended otherwise
+
+    kinds = [one.kind for one in found(simulation, run)]
+
+    assert ("unevaluated_end" in kinds) == warned
+
+
 ON_WIFI = [{"device": "rpi_4b", "link": "wifi5_ac", "share": 1.0}]
 
 

@@ -163,6 +163,10 @@ ADVICE = {
         "let the run last longer than a round (stop.time_s), and check availability, deadlines"
         " and faults: seconds, joules and bytes are those of rounds without a result"
     ),
+    "unevaluated_end": (
+        "use a smaller evaluate.every, or end with stop.versions, whose last version is always"
+        " evaluated: time, joules and bytes are those of the whole run, accuracy and loss are not"
+    ),
     "loss_above_start": (
         "training makes the model worse: use a smaller algorithm.local.learning_rate or fewer"
         " epochs, unless the test set is meant to differ from the clients' data"

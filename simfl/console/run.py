@@ -90,7 +90,8 @@ def print_summary(run: LoadedRun, figure: Path) -> None:
     for state, joules in manifest["energy_by_state_j"].items():
         table.add_row(f"  {state.replace('_', ' ')}", quantity(joules, "J"))
     table.add_row(moved, size)
-    table.add_row("mean staleness", f"{run.mean_staleness:.2f} versions")
+    stale = run.mean_staleness
+    table.add_row("mean staleness", "-" if math.isnan(stale) else f"{stale:.2f} versions")
     table.add_row("events", str(manifest["counts"]["events"]))
     table.add_row("wall time", quantity(manifest["wall_s"], "s"))
     console.print(table)

@@ -45,6 +45,9 @@ SHORTEST_STEP_S = 1e-3
 MOST_NAMED = 4
 """Profiles, or labels, that a sentence names."""
 
+MOST_UNEVALUATED = 0.1
+"""The share of a run's versions that may come after the last evaluated one."""
+
 MOST_AIRTIME = 0.5
 """A channel that is on air for more of the time is crowded: queues grow as 1 / (1 - share)."""
 
@@ -98,6 +101,7 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
     """What is odd about a run that has come to its end."""
     rules: tuple[Callable[[Simulation, Run], Iterator[Notice]], ...] = (
         _no_version,
+        _unevaluated_end,
         target_missed,
         target_at_once,
         not_learning,
@@ -447,6 +451,25 @@ def _no_version(simulation: Simulation, one: Run) -> Iterator[Notice]:
         now_s = one.clock.now_s
         message = f"no version was published in {now_s:.4g} s: rounds.parquet has no row"
         yield notice("no_version", message)
+
+
+def _unevaluated_end(simulation: Simulation, one: Run) -> Iterator[Notice]:
+    """The accuracy is that of an earlier version than the last, whose seconds and joules count."""
+    rounds, simfl_evaluates = one.publications.rounds, not simulation.protocol.brings_values
+    if not rounds or not simulation.algorithm.learns or not simfl_evaluates:
+        return
+    known = [row for row in rounds if row["loss"] is not None]
+    last, after = rounds[-1], len(rounds) - (known[-1]["version"] if known else 0)
+    if after <= MOST_UNEVALUATED * len(rounds):
+        return
+    every = f"evaluate.every is {simulation.scenario.evaluate.every}"
+    message = f"no version was evaluated: {every}, and the last version is {last['version']}"
+    if known:
+        message = (
+            f"the last evaluated version is {known[-1]['version']}, at {known[-1]['time_s']:.4g} s,"
+            f" and the last one {last['version']}, at {last['time_s']:.4g} s: {every}"
+        )
+    yield notice("unevaluated_end", message, after)
 
 
 def _empty_for_good(simulation: Simulation, one: Run) -> Iterator[Notice]:
