@@ -6,8 +6,9 @@
 Composition number n (`benchmarks/drawn.py`) is protocol, algorithm, faults, availability,
 batteries, media, deadlines and decisions, drawn with n as the seed. It is refused, or completed,
 stalled or diverged. Its books are recomputed from its event log alone; a stall says who waits for
-what, and there is something that may keep clients away; without rivals for a channel the same is
-run over links of its own and over free channels, and compared in every column.
+what, and there is something that may keep clients away; of every fourth number's run, whatever is
+left of it, summary, report, trace and comparison can be made; without rivals for a channel the same
+is run over links of its own and over free channels, and compared in every column.
 
 Each result is a line of `--out`, written as it is there: a second call goes on where the first was
 ended. `--only` runs some numbers (again), prints what they are, and adds their results to `--out`
@@ -17,6 +18,7 @@ if that is given, where the last line of a number counts. The exit code is 1 if 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import multiprocessing
@@ -38,8 +40,14 @@ import yaml
 
 import simfl
 from benchmarks.drawn import FREE, Keys, asks_the_world, composition, has_rivals, over, scenario_of
+from simfl.console.comparison import print_comparison
+from simfl.console.run import print_summary
+from simfl.pictures.report.of_run import report_run
+from simfl.pictures.trace import save_trace
 from simfl.protocols.clock import Stalled
 from simfl.protocols.publication import Diverged
+from simfl.runs.battery_levels import battery_levels
+from simfl.runs.execution import StandaloneDiverged
 from simfl.runs.runfolder import LoadedRun
 from simfl.scenario.yaml_source.error import ScenarioError
 from tests.books import check_books
@@ -49,6 +57,8 @@ Result = dict[str, Any]
 
 MOST_S = 120
 """Seconds of work for one composition, of which the usual one takes a third of one."""
+LOOKED_AT_EVERY = 4
+"""Numbers from one to the next whose run is looked at: charts take longer than most runs."""
 MEMORY = Path("/dev/shm")
 """A file system in memory, where there is one."""
 OTHER_WAYS = (("dedicated", "dedicated"), (FREE, FREE), ("dedicated", FREE), (FREE, "dedicated"))
@@ -85,6 +95,11 @@ def check(keys: Keys, folder: Path, result: Result) -> None:
     result["simulated_s"] = run.manifest["horizon_s"]
     result["versions"] = run.manifest["counts"]["versions"]
     assert run.manifest["reason"], "a run has a reason to end"
+    status = "failed" if result["ended"] == "stalled" else result["ended"]
+    assert run.manifest["status"] in (status, "failed"), "the manifest says how it ended"
+    if result["number"] % LOOKED_AT_EVERY == 0:
+        look_at(run, folder)
+        result["checks"].append("looked at")
     if result["ended"] == "diverged":  # what was under way then is in no book
         return
     if result["ended"] == "stalled":
@@ -115,9 +130,19 @@ def ended(keys: Keys, folder: Path) -> tuple[str, LoadedRun | None]:
         return "refused", None
     except Stalled:
         outcome = "stalled"
-    except Diverged:
+    except (Diverged, StandaloneDiverged):
         outcome = "diverged"
     return outcome, simfl.load_run(folder)
+
+
+def look_at(run: LoadedRun, folder: Path) -> None:
+    """Make of a run what commands make of it; tables lack what it had no time for."""
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+        print_summary(run, folder / "no.png")
+        print_comparison([run, run], [0.2])
+    report_run(run, folder / "report.html")
+    levels = battery_levels(run) if run.scenario["population"].get("batteries") else None
+    save_trace(run, folder / "trace.json", levels)
 
 
 def check_stall(reason: str, population: Keys) -> None:

@@ -25,6 +25,8 @@ RIVALS = 0.4
 """The share of compositions in which transfers slow one another down."""
 TROUBLE = 0.35
 """How often there is each of: lost messages, faults of each kind, batteries."""
+RARE = 0.15
+"""How often there is each of the keys that few scenarios have."""
 MEANS_S = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 """Of absences, faults and deadlines: shorter and longer than a client's round."""
 GOOD_S = (0.03, 0.3, 1.0, 3.0)
@@ -81,7 +83,7 @@ def composition(number: int, folder: Path) -> Keys:
     else:
         for hop in ("access_sharing", "backhaul_sharing"):
             population[hop] = draw.one(*WITHOUT_RIVALS)
-    return {
+    drawn = {
         "seed": draw.whole(0, 2**31),
         "data": _data(draw, name),
         "population": population,
@@ -92,6 +94,8 @@ def composition(number: int, folder: Path) -> Keys:
         "stop": _stop(draw),
         "log": {"rows_per_segment": draw.one(100_000, 100_000, 20)},
     }
+    _add_rare_keys(draw, drawn, learns)
+    return drawn
 
 
 def scenario_of(keys: Keys) -> Scenario:
@@ -115,6 +119,35 @@ def over(keys: Keys, access: str | Keys, backhaul: str | Keys) -> Keys:
     """The same composition with its messages sent in another way."""
     sharing = {"access_sharing": access, "backhaul_sharing": backhaul}
     return {**keys, "population": {**keys["population"], **sharing}}
+
+
+def _add_rare_keys(draw: Draw, drawn: Keys, learns: bool) -> None:
+    """Keys that few scenarios have, one by one; they are drawn last."""
+    population, protocol = drawn["population"], drawn["protocol"]
+    rare = draw.chance
+    if rare(RARE) and "patience" in protocol:
+        limit_s = draw.one(None, *MEANS_S)
+        protocol["wait_for"] = {"clients": draw.whole(1, 2), "limit_s": limit_s}
+    if rare(RARE):
+        population["client_idle"] = draw.one("present", "rounds")
+    if rare(RARE):
+        population["server_idle_share"] = draw.one(0.0, 0.1)
+    if rare(RARE):
+        population["server_behind"] = "backhaul"
+    if rare(RARE):
+        population["start_time"] = "23:59"
+    if rare(RARE) and population["name"] == "catalogue":
+        group = {"allocation": draw.one("min_energy", "deadline", "fedcure")}
+        group["availability"] = {"name": "absence", "from_s": draw.one(0.0, 0.1), "share": 0.5}
+        first, *others = population["groups"]
+        population["groups"] = [{**first, **group}, *others]
+    if rare(RARE):
+        drawn["evaluate"]["measures"] = ["participation", "round_latency", "waiting"]
+    if rare(RARE) and learns:
+        drawn["stop"] |= draw.one({"accuracy": 0.2}, {"loss": 2.0}, {"plateau": {"versions": 2}})
+    if rare(RARE) and learns:  # it may diverge, and its clients alone as well
+        drawn["algorithm"]["contributions"] = {}
+        drawn["algorithm"]["local"]["learning_rate"] = draw.one(1e3, 1e30)
 
 
 def _algorithm(draw: Draw, name: str, clients: int) -> Keys:

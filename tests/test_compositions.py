@@ -67,6 +67,17 @@ def test_a_failure_is_told_with_the_command_that_runs_it_again(tmp_path, monkeyp
     assert compositions.main(["--count", "1", "--out", str(out)]) == 0
 
 
+def test_a_run_of_which_no_report_can_be_made_is_a_failure(monkeypatch):
+    """Of every fourth number, whatever became of it."""
+
+    def broken(run, path):
+        raise KeyError("accuracy")
+
+    monkeypatch.setattr(compositions, "report_run", broken)
+
+    assert "KeyError: 'accuracy'" in compositions.result_of(0)["failure"]
+
+
 ALWAYS = {"batteries": None, "availability": "always"}
 EMPTY = {**ALWAYS, "batteries": {"charge_w": 0.0}}
 WAITS = "Stalled: stalled at 1 s: the server waits for one of 3 clients to become available"
