@@ -251,7 +251,7 @@ def test_a_comparison_says_what_is_not_modelled(
     ]
     assert [run.manifest["sized_only"] for run in runs] == [
         [],
-        ["uplink Int8(scales=1, rounding='stochastic', values=False, error_feedback=False)"],
+        ["uplink int8"],
         [],
     ]
     text = io.StringIO()

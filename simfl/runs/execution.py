@@ -26,7 +26,7 @@ from simfl.common.contract import at_work, misbehaves
 from simfl.common.files import RunFolderError, replacing
 from simfl.common.notices import Notice, befallen, carried, notice
 from simfl.common.own_version import own_version
-from simfl.common.part_name import part_name
+from simfl.common.part_name import called, part_name
 from simfl.eventlog.accounts import Energy
 from simfl.eventlog.kinds import FORMAT_VERSION
 from simfl.eventlog.parquet_parts import PARTS, remove_parts
@@ -261,7 +261,7 @@ def _new_manifest(simulation: Simulation) -> Manifest:
         "task": simulation.partitioned.data.task,
         "trained_by": simulation.trained_by,
         "device": simulation.network.on.described(),
-        "sized_only": [f"{way} {codec}" for way, codec in simulation.sized_only.items()],
+        "sized_only": [f"{way} {called(codec)}" for way, codec in simulation.sized_only.items()],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         **NOTHING_YET,
     }
