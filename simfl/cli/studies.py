@@ -73,6 +73,10 @@ def study(
         path = scenario_path(file)
         asked = Study.from_yaml(path, overrides=overrides or (), seeds=chosen, draws=draws)
         folder = asked.folder(out)
+        if collect and shard is not None:
+            from simfl.study.session import BadShard
+
+            raise BadShard("--shard: without --collect, which gathers the runs of all shares")
         if collect and not folder.is_dir():
             raise FileNotFoundError(f"{folder}: no such folder, and no runs to gather")
         if shard is not None and asked.search is not None:
@@ -105,7 +109,7 @@ def study(
         for line in (*unfinished, *unreadable):
             say(f"simfl: {line}", err=True)
         if not quiet:
-            rest = f"; {missing} runs are missing" if missing else ""
+            rest = f"; {missing} runs are missing" if missing else _others(loaded)
             say(f"study folder: {folder}{rest}")
     if missing or unreadable:
         raise typer.Exit(FAILED)
@@ -123,6 +127,17 @@ def _answer(study: Study, loaded: LoadedStudy, *, quiet: bool) -> None:
         from simfl.console.answers import print_answers
 
         print_answers(study, loaded)
+
+
+def _others(loaded: LoadedStudy | None) -> str:
+    """How many runs of a whole study's folder are none of its own: of settings it had before."""
+    if loaded is None:
+        return ""
+    own = {Path(one).name for runs in (loaded.table, loaded.drawn) for one in runs["folder"]}
+    others = sum(one.name not in own for one in (loaded.path / "runs").iterdir())
+    if not others:
+        return ""
+    return f"; it has {others} more run{'s' * (others > 1)}, of settings that the study had before"
 
 
 def _seeds(text: str) -> list[int]:

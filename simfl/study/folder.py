@@ -18,6 +18,8 @@ from filelock import FileLock, Timeout
 from simfl.common.files import replacing
 from simfl.runs.files import FolderInUse
 from simfl.runs.runfolder import MANIFEST, RunFolderError, load_run
+from simfl.scenario.yaml_source.error import ScenarioError, show
+from simfl.scenario.yaml_source.source import read_source
 from simfl.scenario.yaml_source.text import dump
 from simfl.study.comparable import CAVEATS
 from simfl.study.figures import FIGURES
@@ -40,7 +42,7 @@ class StudyFolder:
     def open(self, study: Study) -> None:
         """Make the folder, or go on with it; raises `FolderInUse` where something else lies there.
 
-        A study that has changed since keeps every run that it still has.
+        A study that has changed since keeps every run that it still has; it is known by its name.
         """
         # Beside its runs: a folder that merely holds a file of this name may be the user's own.
         is_study = (self.path / STUDY).is_file() and self.locks.is_dir()
@@ -48,8 +50,26 @@ class StudyFolder:
             raise FolderInUse(f"{self.path}: a file; choose another --out")
         if self.path.is_dir() and any(self.path.iterdir()) and not is_study:
             raise FolderInUse(f"{self.path}: not empty and no study's folder; choose another --out")
+        if is_study:
+            self._check_owner(study)
         self.make()
         _write(self.path / STUDY, dump(study.content).encode())
+
+    def _check_owner(self, study: Study) -> None:
+        """Raises `FolderInUse` where the folder is that of a study of another name."""
+        try:
+            content = read_source(self.path / STUDY).content
+        except ScenarioError:  # damaged: nobody knows whose it was
+            return
+        owner = content.get("name")
+        if not isinstance(owner, str) or owner == study.name:
+            return
+        runs = sum(one.is_dir() for one in self.runs.iterdir()) if self.runs.is_dir() else 0
+        raise FolderInUse(
+            f"{self.path}: holds {runs} run{'s' * (runs != 1)} of the study {show(owner)}, and this"
+            f" one is {show(study.name)}; choose another --out, or, if it is the same study under"
+            f" a new name, write 'name: {owner}' into its file"
+        )
 
     def make(self) -> None:
         """Make the folders that a run needs."""

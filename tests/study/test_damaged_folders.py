@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from simfl.cli.app import app
@@ -185,6 +186,53 @@ def test_gathering_from_a_folder_that_is_not_there(tmp_path: Path) -> None:
 
     assert result.exit_code == 2 and not (tmp_path / "uot").exists()
     assert result.stderr == f"simfl: {tmp_path}/uot: no such folder, and no runs to gather\n"
+
+
+def test_the_folder_of_another_study_is_refused(folder: Path) -> None:
+    """It says whose it is and what to do; nothing in it changes, and its own study goes on."""
+    own, other = folder / "tiny.yaml", folder / "other.yaml"
+    other.write_text(own.read_text())
+    before = (folder / "out" / "study.yaml").read_bytes()
+
+    refused = command("study", other, "--out", folder / "out", "--collect")
+    unchanged = (folder / "out" / "study.yaml").read_bytes() == before
+    goes_on = command("study", own, "--out", folder / "out", "--collect", "--quiet")
+    other.write_text("name: tiny\n" + own.read_text())
+    renamed = command("study", other, "--out", folder / "out", "--collect", "--quiet")
+
+    assert (refused.exit_code, goes_on.exit_code, renamed.exit_code) == (2, 0, 0) and unchanged
+    assert refused.stderr == (
+        f"simfl: {folder}/out: holds 2 runs of the study 'tiny', and this one is 'other'; choose"
+        " another --out, or, if it is the same study under a new name, write 'name: tiny' into its"
+        " file\n"
+    )
+
+
+def test_runs_of_settings_that_a_study_had_are_counted(folder: Path) -> None:
+    """They are left alone, and the folder's line says how many there are."""
+    study = yaml.safe_load((folder / "tiny.yaml").read_text())
+    key, values = next(iter(study["points"]["grid"].items()))
+    study["points"]["grid"] = {key: values[:1]}
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(study))
+
+    result = command("study", folder / "tiny.yaml", "--out", folder / "out", "--collect")
+    again = command("study", folder / "tiny.yaml", "--out", folder / "out", "--collect")
+
+    said = f"study folder: {folder}/out; it has 1 more run, of settings that the study had before\n"
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith(said) and again.stdout.endswith(said)
+
+
+def test_gathering_is_of_all_shares(folder: Path) -> None:
+    """A share beside it would count the missing runs of that share alone: refused."""
+    asked = ("study", folder / "tiny.yaml", "--out", folder / "out", "--collect", "--shard", "1/2")
+
+    result = command(*asked)
+
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "simfl: --shard: without --collect, which gathers the runs of all shares\n"
+    )
 
 
 def test_a_quiet_study_says_what_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
