@@ -102,14 +102,13 @@ def grid(study: Study) -> pd.DataFrame:
 
 
 def _fairness(values: pd.DataFrame, name: str | None = None) -> pd.DataFrame:
-    """Fairness beside that of the paper's table; of how many runs it is undefined."""
-    scored = values[values["figure"] == "reward_max"]
-    for (data, row), runs in scored[scored["name"] != "standalone"].groupby(["data", "name"]):
-        of_row = values[(values["data"] == data) & (values["name"] == row)]
-        missing = len(runs) - int(of_row["figure"].eq("fairness").sum())
-        if missing:
-            print(f"Undefined correlation: {data}, {row}: {missing} seed(s), left out\n")
+    """Fairness beside that of the paper's table, and who has none; cells say of which seeds."""
     print_table(values, "fairness", published(name) if name else None, digits=2)
+    scored = values[(values["figure"] == "reward_max") & (values["name"] != "standalone")]
+    for (data, row), _ in scored.groupby(["data", "name"], sort=False):
+        of_row = values[(values["data"] == data) & (values["name"] == row)]
+        if not of_row["figure"].eq("fairness").any():
+            print(f"{data}, {row}: the correlation is undefined with every seed\n")
     return values
 
 

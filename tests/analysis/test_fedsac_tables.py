@@ -359,3 +359,21 @@ def test_a_round_at_the_papers_size(scene: str, tmp_path: Path) -> None:
     assert sum(sizes) == (20_000 if scene in ("POW", "CLA") else 54_000)
     assert result.clients["bytes_received"].max() == 796_840
     assert result.clients["bytes_received"].sum() < 7_968_400
+
+
+def test_an_undefined_correlation_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """With some seeds in the cell, with all of them below the table, which has no row of it."""
+    rows = [
+        ("d", name, seed, figure, 90.0 + seed)
+        for name in ("some", "none", "standalone")
+        for seed in (0, 1, 2)
+        for figure in ("fairness", "reward_max")
+        if figure == "reward_max" or (name == "some" and seed != 1)
+    ]
+
+    fedsac._fairness(pd.DataFrame(rows, columns=COLUMNS))
+
+    said = capsys.readouterr().out
+    assert "| some     | 91.00 ± 1.41 (2/3) |" in said
+    assert said.count("undefined") == 1 and "d, none: the correlation is undefined" in said
+    assert "standalone" not in said
