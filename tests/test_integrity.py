@@ -204,6 +204,21 @@ def test_a_damaged_entry_is_replaced(kept: Path, tmp_path: Path) -> None:
     assert [one.kind for one in third.warnings] == ["unverified_figures"]
 
 
+def test_a_damaged_line_of_facts_is_told_of_once(kept: Path, tmp_path: Path) -> None:
+    """It leaves its file; what another run is just writing, and files of one's own, stay."""
+    folder = shutil.copytree(kept, tmp_path / "results")
+    (facts,) = folder.glob("facts-*.jsonl")
+    lines = facts.read_bytes()
+    facts.write_bytes(b"no fact\n" + lines + b'["half')
+    (folder / "facts.jsonl").write_bytes(b"of the user's\n")
+
+    assert FolderStore(folder).damaged == 2
+    assert facts.read_bytes() == lines + b'["half'
+    assert (folder / "facts.jsonl").read_bytes() == b"of the user's\n"
+    (folder / "facts.jsonl").unlink()
+    assert FolderStore(folder).damaged == 0
+
+
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"x" * 4000], ids=["empty", "cut", "other"])
 def test_a_damaged_segment_is_refused_in_one_line(
     cut: Path, tmp_path: Path, content: bytes

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -22,6 +23,9 @@ from simfl.common.files import naming, open_line, replacing, sealed_line
 from simfl.provenance.serialization import loaded, saved
 
 DEFAULT_LIMIT_BYTES = 4 * 1024**3
+
+_FACTS = re.compile(r"facts-[0-9a-f]{32}\.jsonl")
+"""The names of the files of facts that stores write."""
 
 
 class ResultStore(Protocol):
@@ -94,7 +98,8 @@ class FolderStore:
     One file per value, written whole or not at all; facts are lines of a file of each writer's
     own, so that writers on several machines never meet. When the values exceed `limit_bytes`, those
     used longest ago go; with a limit of 0 there are facts only. Values and facts carry digests, and
-    `damaged` counts those that fail them. Raises `OSError` where the disk refuses.
+    `damaged` counts those that fail them, and are gone the next time. Raises `OSError` where the
+    disk refuses.
     """
 
     def __init__(self, folder: Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
@@ -108,12 +113,7 @@ class FolderStore:
         self._own = uuid4().hex
         self._facts_path = folder / f"facts-{self._own}.jsonl"
         for file in sorted(folder.glob("facts*.jsonl")):
-            # What follows the last line's end is being written by another run, or was cut off.
-            for line in file.read_bytes().split(b"\n")[:-1]:
-                if (opened := open_line(line)) is None:
-                    self.damaged += 1
-                else:
-                    self._facts[opened[0]] = opened[1]
+            self._read_facts(file)
 
     def get(self, key: str) -> Any | None:
         """The value of a key; its file counts as used now."""
@@ -157,6 +157,22 @@ class FolderStore:
             path = self._facts_path
             with naming(path), path.open("ab", buffering=0) as file:
                 file.write(line)
+
+    def _read_facts(self, file: Path) -> None:
+        """Take over the facts of a file; damaged lines leave it, so that they are told of once."""
+        # What follows the last line's end is being written by another run, or was cut off.
+        *lines, rest = file.read_bytes().split(b"\n")
+        sound = []
+        for line in lines:
+            if (opened := open_line(line)) is not None:
+                self._facts[opened[0]] = opened[1]
+                sound.append(line)
+        damaged = len(lines) - len(sound)
+        self.damaged += damaged
+        if damaged and _FACTS.fullmatch(file.name):
+            # A line that another run adds meanwhile may be lost, and is found out again.
+            with suppress(OSError), replacing(file, f".{self._own}.partial") as partial:
+                partial.write_bytes(b"\n".join([*sound, rest]))
 
     def _path(self, key: str) -> Path:
         return self._folder / f"{key}.pt"
