@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from traceback import clear_frames
 from typing import Any
 
 import torch
@@ -103,18 +104,30 @@ def _leaving_no_garbage() -> Iterator[None]:
 
     Python finds cycles by searching surviving objects, and would find these only after many runs.
     Objects from before the run, mostly imported modules, are not searched: that would take as long
-    as a small run. Runs within a run do not search, either.
+    as a small run. Runs within a run do not search, either. The traceback of a run that diverged
+    holds all of it, too, and nobody looks for a fault there.
     """
     outermost = not gc.get_freeze_count()
     if outermost:
         gc.freeze()
     try:
         yield
+    except (Diverged, StandaloneDiverged) as error:
+        _forget_locals(error)
+        raise
     finally:
         if outermost:
             gc.collect()
             gc.unfreeze()
             return_freed_memory()
+
+
+def _forget_locals(error: BaseException) -> None:
+    """Empty the frames that an error has gone through, and the errors that it came of."""
+    found: BaseException | None = error
+    while found is not None:
+        clear_frames(found.__traceback__)
+        found = found.__cause__ or found.__context__
 
 
 @_leaving_no_garbage()
