@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from simfl.common.arrays import FloatArray
+from simfl.study.regression import is_r2
 
 TEST_EXAMPLES = "test_examples"
 """The column of a study's table that holds of how many test examples accuracies are shares."""
@@ -24,14 +25,14 @@ def step_of(runs: pd.DataFrame, metric: str) -> float:
 
     0 of a figure that is no share of them, and where all runs have the same loss.
     """
-    if metric not in SHARES or TEST_EXAMPLES not in runs or runs.empty:
+    if metric not in SHARES or TEST_EXAMPLES not in runs or runs.empty or is_r2(runs, metric):
         return 0.0
     if "loss" in runs and not differ(runs["loss"].to_numpy(dtype=float)[None]):
         return 0.0
     examples = int(runs[TEST_EXAMPLES].min())
     right = runs[metric].dropna() * examples
     if not examples or not np.allclose(right, right.round(), rtol=0.0, atol=1e-3):
-        return 0.0  # R^2 of a regression is no share of the examples
+        return 0.0  # R^2, where the table does not say what is a regression
     return 1.0 / examples
 
 

@@ -49,14 +49,19 @@ def _currency(run: LoadedRun) -> str:
     return run.manifest.get("currency") or ""
 
 
+def _task(run: LoadedRun) -> str:
+    return run.manifest.get(TASK) or ""
+
+
 @dataclass(frozen=True)
 class Caveat:
     """One way in which runs differ that some figures do not tell the truth about.
 
-    `column` of a study's table holds `text` of each run, "" where there is nothing to say. `name`
-    stands in place of a difference or a verdict, `why` follows it. Besides the figures that it
-    `concerns`, it concerns all figures of runs whose reason of ending begins with one of `ends`
-    (`reason`, of several runs a line each).
+    `column` of a study's table holds `text` of each run, "" or `usual` where there is nothing to
+    say. `name` stands in place of a difference or a verdict, `why` follows it. Besides the figures
+    that it `concerns`, it concerns all figures of runs whose reason of ending begins with one of
+    `ends` (`reason`, of several runs a line each). `is_unit`: differences within pairs of runs are
+    no figures of one kind, either, where the pairs differ so.
     """
 
     column: str
@@ -65,11 +70,13 @@ class Caveat:
     concerns: Callable[[str], bool]
     text: Callable[[LoadedRun], str]
     ends: tuple[str, ...] = ()
+    usual: str = ""
+    is_unit: bool = False
 
     def of(self, table: pd.DataFrame) -> pd.Series[str]:
         """The column; empty texts where the table has none (it is not one of a study's runs)."""
         if self.column in table:
-            return table[self.column].fillna("")
+            return table[self.column].fillna("").replace(self.usual, "")
         return pd.Series("", index=table.index)
 
     def touches(self, runs: pd.DataFrame, metric: str) -> bool:
@@ -82,13 +89,22 @@ class Caveat:
         return bool(reasons.str.startswith(self.ends).any())
 
 
+    def part(self, pairs: pd.DataFrame) -> bool:
+        """Whether runs with these texts, a pair a row, have no difference in what it concerns."""
+        within = bool((pairs.nunique(axis=1) > 1).any())
+        return within or (self.is_unit and len(set(pairs.to_numpy().ravel())) > 1)
+
+
+_BY_WHAT_IS_LEARNED = ("accuracy reached", "loss reached", "plateau")
+"""How the reasons begin of runs that ended by what they had learned."""
+
 SIZED_ONLY = Caveat(
     column="sized_only",
     name="not modelled",
     why="it only sizes messages, and the figures are those of exact values",
     concerns=is_learned,
     text=_texts_of_codecs,
-    ends=("accuracy reached", "loss reached", "plateau"),
+    ends=_BY_WHAT_IS_LEARNED,
 )
 _CHARGED = "it sets whose idle power is charged, and saves none (client_active_j excludes it)"
 CAVEATS: tuple[Caveat, ...] = (
@@ -115,16 +131,26 @@ CAVEATS: tuple[Caveat, ...] = (
         why="what one is worth in another is not known here",
         concerns=lambda metric: metric == "electricity_cost",
         text=_currency,
+        is_unit=True,
+    ),
+    Caveat(
+        column=TASK,
+        name="other tasks",
+        why="accuracies and losses of different tasks are different figures",
+        concerns=is_learned,
+        text=_task,
+        ends=_BY_WHAT_IS_LEARNED,
+        usual="classification",
+        is_unit=True,
     ),
 )
 """In the order in which they are asked."""
 
 
 def caveat_columns(run: LoadedRun) -> dict[str, Any]:
-    """What a run's row in its study's table says of each, of its test examples and its task."""
+    """What a run's row in its study's table says of each, and of its test examples."""
     texts = {caveat.column: caveat.text(run) for caveat in CAVEATS}
-    of_data = {TEST_EXAMPLES: run.manifest.get(TEST_EXAMPLES, 0), TASK: run.manifest.get(TASK, "")}
-    return {**texts, **of_data}
+    return {**texts, TEST_EXAMPLES: run.manifest.get(TEST_EXAMPLES, 0)}
 
 
 def caveat(runs: pd.DataFrame, metric: str) -> Caveat | None:

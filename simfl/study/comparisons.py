@@ -117,7 +117,7 @@ def paired_differences(
         seeds = pairs.index.unique("seed").size
         reached = bool(pairs.notna().to_numpy().all())
         diverged = wild is not None and bool(wild[both].dropna().to_numpy(dtype=bool).any())
-        apart = [one for one, of in texts if (of.loc[kept, both].nunique(axis=1) > 1).any()]
+        apart = [one for one, of in texts if one.part(of.loc[kept, both])]
         compared = pairs if reached and not (apart or diverged) else pairs.iloc[:0]
         yes_or_no = is_yes_or_no(metric, compared.to_numpy(dtype=float))
         step = 1.0 if yes_or_no else step_of(table[table[factor].isin(both)], metric)

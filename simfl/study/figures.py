@@ -124,14 +124,13 @@ def is_yes_or_no(metric: str, values: FloatArray) -> bool:
     return says_so and bool(np.isin(values, (0.0, 1.0)).all())
 
 
-def cut(interval: Bounds, metric: str, values: FloatArray) -> Bounds:
-    """An interval for the mean of `values` without what the mean cannot be.
+def cut(interval: Bounds, bounds: Bounds, values: FloatArray) -> Bounds:
+    """An interval for the mean of `values` without what the mean cannot be, beyond its `bounds`.
 
     Cutting at a bound takes no possible value away, so the interval holds the mean as often as
-    before. A bound that some value lies beyond (R^2 of a regression, which is its accuracy, may be
-    negative) is none.
+    before. A bound that some value lies beyond is none.
     """
-    low, high = bounds_of(metric)
+    low, high = bounds
     if values.size and values.min() >= low:
         interval = (max(interval[0], low), interval[1])
     if values.size and values.max() <= high:

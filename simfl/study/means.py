@@ -13,7 +13,8 @@ from simfl.common.arrays import FloatArray
 from simfl.study.coarse import step_of
 from simfl.study.comparable import CAVEATS
 from simfl.study.comparisons import CONFIDENCE, half_width
-from simfl.study.figures import Bounds, cut, is_yes_or_no
+from simfl.study.figures import Bounds, bounds_of, cut, is_yes_or_no
+from simfl.study.regression import TASK, bounds_in
 from simfl.study.studyfile import short_names
 from simfl.study.targets import (
     completed,
@@ -24,6 +25,7 @@ from simfl.study.targets import (
     median_interval,
     target_of,
 )
+from simfl.study.words import R2
 from simfl.study.yes_or_no import of_share
 
 MOST_DIGITS = 17
@@ -51,9 +53,11 @@ def point_means(
     METRIC_high its ends, cut to what the figure can be (`figures.cut`); NaN below two runs. Of a
     target that some runs missed there is no mean: METRIC_median is the median over all runs, or
     METRIC_above what that lies above, and from six runs on METRIC_median_low and
-    METRIC_median_high are the ends of its interval (`targets.median_interval`).
+    METRIC_median_high are the ends of its interval (`targets.median_interval`). Where some settings
+    are regressions and others are not, R2 says of which of them an accuracy is R^2.
     """
     rows = []
+    tasks_differ = TASK in table and (table[TASK] == "regression").nunique() > 1
     # A table of one's own may have runs without a seed.
     seeds = table["seed"].nunique() if "seed" in table else table.groupby("point").size().max()
     for point, runs in table.groupby("point", sort=True):
@@ -64,6 +68,8 @@ def point_means(
         if "reason" in runs:
             row["reason"] = "\n".join(runs["reason"].fillna("").astype(str).unique())
         row |= {caveat.column: caveat.of(runs).iloc[0] for caveat in CAVEATS}
+        if tasks_differ:
+            row[R2] = row[TASK] == "regression"
         for metric in metrics:
             row |= _of_metric(runs, metric)
         rows.append(row)
@@ -82,7 +88,7 @@ def _of_metric(of_setting: pd.DataFrame, metric: str) -> dict[str, Any]:
     else:
         shown = values
     step = step_of(runs, metric)
-    low, high = mean_interval(shown, metric, step=step)
+    low, high = mean_interval(shown, metric, step=step, bounds=bounds_in(runs, metric))
     return {
         metric: float(shown.mean()) if shown.size else math.nan,
         f"{metric}_ci": half_width(shown, step=step),
@@ -98,10 +104,15 @@ def _of_metric(of_setting: pd.DataFrame, metric: str) -> dict[str, Any]:
 
 
 def mean_interval(
-    values: FloatArray, metric: str, confidence: float = CONFIDENCE, step: float = 0.0
+    values: FloatArray,
+    metric: str,
+    confidence: float = CONFIDENCE,
+    step: float = 0.0,
+    bounds: Bounds | None = None,
 ) -> Bounds:
     """Student's interval for the mean of `values` of a figure, cut to what the figure can be.
 
+    That is between `bounds`, by default those of the figure's name (`figures.bounds_of`).
     For a figure that says yes or no of each run, that of `yes_or_no.of_share`; for one that moves
     in steps and is always the same, that of `coarse.py`. NaN below two values.
     """
@@ -110,7 +121,7 @@ def mean_interval(
     if is_yes_or_no(metric, values):
         return of_share(int(values.sum()), values.size, confidence)
     mean, half = float(values.mean()), half_width(values, confidence, step)
-    return cut((mean - half, mean + half), metric, values)
+    return cut((mean - half, mean + half), bounds or bounds_of(metric), values)
 
 
 def setting_names(means: pd.DataFrame, factors: Sequence[str]) -> list[str]:

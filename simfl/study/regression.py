@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import pandas as pd
 
-from simfl.study.figures import with_unit
+from simfl.study.figures import Bounds, bounds_of, with_unit
+from simfl.study.targets import target_of
 
 TASK = "task"
 """The column of a study's table that says what a run's data are to be learnt for."""
@@ -25,8 +27,23 @@ def regression_sentence(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]
     ]
 
 
+def is_r2(runs: pd.DataFrame, metric: str) -> bool:
+    """Whether a figure of these runs is R^2 of a regression, in some of them at least."""
+    of_regressions = TASK in runs and bool((runs[TASK] == "regression").any())
+    return of_regressions and "accuracy" in metric and target_of(metric) is None
+
+
+def bounds_in(runs: pd.DataFrame, metric: str) -> Bounds:
+    """Between which values a figure of these runs lies: R^2 has no least one."""
+    low, high = bounds_of(metric)
+    return (-math.inf, high) if is_r2(runs, metric) else (low, high)
+
+
 def axis_label(runs: pd.DataFrame, metric: str) -> str:
-    """A figure's name and unit as `with_unit`, where all runs are regressions with R^2 in it."""
-    if TASK in runs and (runs[TASK] == "regression").all():
-        metric = metric.replace("accuracy", "R^2")
-    return with_unit(metric)
+    """A figure's name and unit as `with_unit`, with R^2 in it where runs are regressions."""
+    if TASK not in runs or "accuracy" not in metric:
+        return with_unit(metric)
+    of_regressions = with_unit(metric.replace("accuracy", "R^2"))
+    if (runs[TASK] == "regression").all():
+        return of_regressions
+    return f"{with_unit(metric)} or {of_regressions}" if is_r2(runs, metric) else with_unit(metric)

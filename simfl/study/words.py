@@ -12,6 +12,9 @@ from simfl.study.targets import target_of
 Row = Mapping[Any, Any]
 """A row of a table, as `to_dict("records")` has it."""
 
+R2 = "r2"
+"""The column of settings' means that says whose accuracy is R^2, where tasks differ."""
+
 LEAST_SKEW = 0.05
 """By which share of its half width a share's interval may lie beside it and be shown as ±."""
 
@@ -19,8 +22,15 @@ LEAST_SKEW = 0.05
 def in_cell(setting: Row, metric: str) -> str:
     """A figure of a row of `point_means` in a table: mean, median or bound, with its interval.
 
-    Behind a mean to which some of the runs have nothing to say stands how many do.
+    Behind a mean to which some of the runs have nothing to say stands how many do, and R^2 before
+    the accuracy of a regression among settings that are none.
     """
+    if setting.get(R2) and "accuracy" in metric and target_of(metric) is None:
+        return f"R^2 {_in_cell(setting, metric)}"
+    return _in_cell(setting, metric)
+
+
+def _in_cell(setting: Row, metric: str) -> str:
     if math.isnan(setting[metric]):
         text = in_words(setting[f"{metric}_median"], setting[f"{metric}_above"])
         low, high = (setting[f"{metric}_median_{end}"] for end in ("low", "high"))

@@ -84,4 +84,5 @@ def test_a_regression_has_no_accuracy(
     (sentence,) = regression_sentence(mixed, ["accuracy"])
     assert sentence.startswith(f"accuracy is R^2, as 1 of {len(mixed)} runs' data are a regression")
     assert regression_sentence(mixed, ["loss"]) == []
-    assert axis_label(mixed, "accuracy") == "accuracy (share)"
+    assert axis_label(mixed, "accuracy") == "accuracy (share) or R^2 (1)"
+    assert axis_label(mixed, "loss") == "loss (1)"

@@ -93,6 +93,16 @@ def test_a_value_beyond_a_bound_says_that_it_is_none() -> None:
     assert high == 1.0
 
 
+def test_an_interval_of_r2_goes_below_zero_though_no_value_does() -> None:
+    """It may be negative with other seeds: at 1 it is cut, at 0 it is not."""
+    runs = pd.DataFrame({"point": [0, 0], "accuracy": [0.1, 0.9], "task": "regression"})
+
+    (row,) = point_means(runs, [], ["accuracy"]).to_dict("records")
+
+    assert row["accuracy_low"] < -4.0 and row["accuracy_high"] == 1.0
+    assert in_cell(row, "accuracy").startswith("0.5 (-4.6 to 1.0)")
+
+
 def test_cutting_costs_no_coverage() -> None:
     """1000 times three draws: the cut interval holds the true mean whenever Student's does."""
     rng = np.random.default_rng(1)
