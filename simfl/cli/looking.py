@@ -62,7 +62,7 @@ def report(
     """Write an HTML page of a run or a study; it opens without a network."""
     with exit_codes(), _told_by(folder):
         _check_out(out, (".html", ".htm"))
-        path = out or folder / "report.html"
+        path, unfinished = out or folder / "report.html", None
         if (folder / "study.yaml").exists():
             from simfl.pictures.report.of_study import report_study
             from simfl.study.loaded import load_study
@@ -71,9 +71,14 @@ def report(
         else:
             from simfl.pictures.report.of_run import report_run
             from simfl.runs.runfolder import load_run
+            from simfl.runs.so_far import so_far
 
-            report_run(load_run(folder), path)
+            run = load_run(folder)
+            report_run(run, path)
+            unfinished = so_far(run)
         say(f"report: {path}")
+        if unfinished is not None:
+            say(unfinished)
 
 
 def plot(
@@ -95,13 +100,17 @@ def plot(
     """Draw learning curves: a line per setting, with a band over the seeds."""
     from simfl.pictures.curves import caption, save_plot
     from simfl.pictures.curves import plot as draw
-    from simfl.runs.runfolder import load_run
+    from simfl.runs.runfolder import LoadedRun, load_run
+    from simfl.runs.so_far import so_far
     from simfl.study.loaded import load_study
 
     with exit_codes(), _told_by(folder):
         source = load_study(folder) if (folder / "study.yaml").exists() else load_run(folder)
+        unfinished = so_far(source) if isinstance(source, LoadedRun) else None
         say(f"figure: {save_plot(draw(source, x=x, y=y), out or folder / 'curve.pdf')}")
         say(caption(source, x, y))
+        if unfinished is not None:
+            say(unfinished)
 
 
 def trace(

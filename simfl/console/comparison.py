@@ -13,10 +13,12 @@ from simfl.console.terminal import Terminal
 from simfl.console.warned import print_kinds
 from simfl.runs.runfolder import LoadedRun
 from simfl.runs.said_beside import said_beside
+from simfl.runs.so_far import so_far
 from simfl.study.comparable import SIZED_ONLY, caveat_of_pair
 from simfl.study.regression import TASK, regression_sentence
 from simfl.study.rows import row
 from simfl.study.studyfile import Questions, level
+from simfl.study.targets import target_of
 from simfl.study.warned import warning_kinds
 from simfl.study.words import of_run
 
@@ -49,8 +51,9 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
 
     A target that a run missed is shown as more than what the run had spent at its end. Figures that
     go by what is learned have no difference where codecs differ that only size messages. Between
-    the tables stands what makes the runs unlike (`unlike`). Below them, what was found odd in which
-    of the runs, and what to do about it.
+    the tables stands what makes the runs unlike (`unlike`), and which have not ended: what these
+    have spent so far is no difference to others, but for targets that they have met. Below them,
+    what was found odd in which of the runs, and what to do about it.
     """
     targets = Questions(targets={"accuracy": list(accuracies)}).target_columns()
     rows = [row(run, targets) for run in runs]  # what cannot be read is found before a word is said
@@ -60,7 +63,9 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
     settings = [[key, *texts] for key, texts in different.items()]
     told = FigureTable("what differs", [""], names, settings)
     console.print(told if different else "the scenarios are the same", crop=False)
-    for sentence in unlike(different, [run.rounds for run in runs]):
+    unfinished = [so_far(run) for run in runs]
+    whole = [run.rounds for run, cut in zip(runs, unfinished, strict=True) if cut is None]
+    for sentence in (*unlike(different, whole), *filter(None, unfinished)):
         console.print(sentence)
     figures: list[list[str]] = []
     nowhere = [name for name in FOOTPRINT if all(math.isnan(one[name]) for one in rows)]
@@ -69,9 +74,14 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
         first, *others = (of_run(one, figure) for one in rows)
         name = NAMES.get(figure, figure)
         cells = []
-        for one, value in zip(rows[1:], others, strict=True):
+        for one, value, cut in zip(rows[1:], others, unfinished[1:], strict=True):
             caveat = caveat_of_pair(rows[0], one, figure)
-            cells.append(f"{shown(value)} ({caveat.name})" if caveat else beside(first, value))
+            if caveat is not None:
+                cells.append(f"{shown(value)} ({caveat.name})")
+            elif target_of(figure) is None and (unfinished[0] or cut):
+                cells.append(shown(value))
+            else:
+                cells.append(beside(first, value))
         figures.append([name, shown(first), *cells])
     title = "figures, and differences to the first run"
     console.print(FigureTable(title, [""], names, figures), crop=False)
@@ -87,7 +97,7 @@ def unlike(different: Mapping[str, Sequence[str]], rounds: Sequence[pd.DataFrame
     `different` is what `differing_keys` found, `rounds` are the runs' tables of versions.
     """
     found = []
-    if not different and not all(one.equals(rounds[0]) for one in rounds):
+    if not different and not all(one.equals(rounds[0]) for one in rounds[1:]):
         found.append(
             "but the runs differ: in a file that the scenario names (data, a profile, your own"
             " part), the version of simfl or the numeric platform"

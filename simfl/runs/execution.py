@@ -64,6 +64,7 @@ from simfl.runs.runfolder import (
     warnings_of,
     write_manifest,
 )
+from simfl.runs.tables_so_far import TablesSoFar
 from simfl.scenario.plugins import users_code
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
@@ -296,11 +297,14 @@ def _execute(
     problems found in its folder, `before` the incidents until its interruption.
     """
     began, shared = time.perf_counter(), SharedGenerators()
-    kept = KeptState(simulation.parts.values())
+    kept, tables = KeptState(simulation.parts.values()), TablesSoFar(folder)
 
     def checkpoint(values: LearnedValues) -> None:
         """What has befallen the run is kept with what it has computed: it may be cut off."""
-        if checkpoints.due(values) and (befell := befallen(values.notices())):
+        if not checkpoints.due(values):
+            return
+        tables.write(one)
+        if befell := befallen(values.notices()):
             so_far = [each.as_dict() for each in carried(before, befell)]
             if so_far != manifest["warnings"]:
                 manifest["warnings"] = so_far

@@ -88,7 +88,6 @@ class Caveat:
         reasons = runs["reason"].fillna("").astype(str).str.split("\n").explode()
         return bool(reasons.str.startswith(self.ends).any())
 
-
     def part(self, pairs: pd.DataFrame) -> bool:
         """Whether runs with these texts, a pair a row, have no difference in what it concerns."""
         within = bool((pairs.nunique(axis=1) > 1).any())

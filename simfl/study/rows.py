@@ -6,7 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from pandas import DataFrame
+
 from simfl.runs.runfolder import LoadedRun
+from simfl.runs.so_far import manifest_so_far, so_far
 from simfl.study.comparable import caveat_columns
 from simfl.study.warned import warning_columns
 
@@ -21,14 +24,18 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
 
     `targets`: column name -> (column of the rounds table, accuracy or loss, target). A figure of a
     measure is called `measure.figure`. A target that the run missed is NaN: it would have taken
-    more than `time_s`, `energy_j`, ... and `bytes`, which are those of the run's end.
+    more than `time_s`, `energy_j`, ... and `bytes`, which are those of the run's end. Of a run that
+    has not come to its end, figures are those of its last version, or NaN.
     """
-    manifest, rounds, counts = run.manifest, run.rounds, run.manifest["counts"]
+    rounds, unfinished = run.rounds, so_far(run) is not None
+    manifest = manifest_so_far(run) if unfinished else run.manifest
+    counts = manifest["counts"]
     accuracies, losses = rounds["accuracy"].dropna(), rounds["loss"].dropna()
-    finished = run.clients["participations"].to_numpy(dtype=float)
+    clients = DataFrame(columns=["participations"]) if unfinished else run.clients
+    finished = clients["participations"].to_numpy(dtype=float)
     squares = float((finished**2).sum())
     between_s = rounds["time_s"].diff().dropna()
-    at_clients = run.clients.get("global_accuracy")
+    at_clients = clients.get("global_accuracy")
     row: dict[str, Any] = {
         "status": manifest["status"],
         "reason": manifest["reason"],

@@ -56,7 +56,8 @@ ROOMS = {
     ),
     # Of a study, what reads it back and its figures; not what runs it.
     "pictures": _room(
-        "measures eventlog runs.runfolder runs.said_beside runs.summary console.printable"
+        "measures eventlog runs.runfolder runs.said_beside runs.so_far runs.summary"
+        " console.printable"
         " study.loaded study.luck study.studyfile"
         " study.means study.comparable study.pareto study.comparisons study.effects study.figures"
         " study.regression study.how_sure"
@@ -127,12 +128,14 @@ ROOMS = {
         "numpy",
     ),
     "runs.misread": _room("runs.runfolder"),
+    "runs.so_far": _room("runs.runfolder"),
+    "runs.tables_so_far": _room("protocols runs.outcome"),
     "runs.said_beside": _room(),
     "runs.outcome": _room(f"{_BELOW_ASSEMBLY} assembly.simulation", "numpy pyarrow safetensors"),
     "runs.execution": _room(
         f"{_BELOW_ASSEMBLY} assembly.assemble assembly.checks assembly.kept_state"
         " assembly.shared_generators assembly.simulation runs.misread runs.oddities runs.outcome"
-        " runs.files"
+        " runs.files runs.tables_so_far"
         " provenance.replay provenance.snapshots",
         "torch numpy pandas pyarrow safetensors",
     ),
@@ -144,7 +147,7 @@ ROOMS = {
     "study.called": _room("study console"),
     "study": _room(
         "study.called runs.execution runs.files runs.reached runs.runfolder runs.said_beside"
-        " assembly.assemble common.ray_cluster"
+        " runs.so_far assembly.assemble common.ray_cluster"
         " assembly.simulation assembly.registry assembly.unread eventlog measures"
         " provenance.results protocols.publication scenario",
         "pandas scipy optuna ray numpy pydantic filelock",
@@ -165,7 +168,8 @@ ROOMS = {
     "exports": _room("runs.runfolder protocols.publication", "torch mlflow"),
     # What a run shows, and what everything is shown with.
     "console": _room(
-        "runs.runfolder runs.said_beside runs.summary scenario study protocols.publication"
+        "runs.runfolder runs.said_beside runs.so_far runs.summary scenario study"
+        " protocols.publication"
         " calibration"
         " console.printable console.terminal",
         "rich pandas numpy IPython",
@@ -175,7 +179,8 @@ ROOMS = {
     # The command line: commands, and what there is to name.
     "cli": _room(
         f"{_BELOW_ASSEMBLY} assembly.assemble assembly.simulation runs.execution"
-        " runs.oddities runs.battery_levels cli.listing common.ray_cluster console study exports"
+        " runs.oddities runs.battery_levels runs.so_far cli.listing common.ray_cluster console"
+        " study exports"
         " calibration flower __init__",
         "typer rich",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from simfl.pictures.report import charts
 from simfl.pictures.report.fairness import fairness
 from simfl.pictures.report.page import Page, shown
 from simfl.pictures.report.timeline import timeline
-from simfl.runs.runfolder import LoadedRun, RunFolderError, edge_servers
+from simfl.runs.runfolder import LoadedRun, edge_servers
+from simfl.runs.so_far import so_far
 from simfl.runs.summary import footprint
 from simfl.study.figures import with_unit
 from simfl.study.how_sure import how_sure
@@ -35,10 +37,14 @@ MOST_CLIENTS = 2000
 
 
 def report_run(run: LoadedRun, path: Path) -> Path:
-    """Write the page of a run that has ended; raises `RunFolderError` if it has not."""
-    if not (run.path / "clients.parquet").exists():
-        raise RunFolderError(f"{run.path}: a report is of a run that has ended; {run.standing}")
+    """Write the page of a run, or what is known of one that has not come to its end.
+
+    Raises `RunFolderError` where nothing is.
+    """
     page = Page(f"{run.manifest['name']}, seed {run.manifest['seed']}")
+    unfinished = so_far(run)
+    if unfinished is not None:
+        return _report_so_far(page, run, unfinished, path)
     _warnings(page, run)
     _what_ran(page, run)
     _outcome(page, run)
@@ -51,6 +57,24 @@ def report_run(run: LoadedRun, path: Path) -> Path:
     page.data("manifest", run.manifest)
     page.data("rounds", _columns(run.rounds))
     page.data("clients", _columns(run.clients.drop(columns="label_counts").head(MOST_CLIENTS)))
+    return page.save(path)
+
+
+def _report_so_far(page: Page, run: LoadedRun, unfinished: str, path: Path) -> Path:
+    """The page of a run whose versions alone are known."""
+    page.heading("Not ended")
+    page.text(unfinished)
+    page.text(
+        "Who took part, energy by machine, fairness and the timeline are known when the run ends.",
+        "note",
+    )
+    _warnings(page, run)
+    page.heading("What ran")
+    page.table(("", ""), _parts(run.scenario))
+    page.source("scenario, with every default", (run.path / "scenario.yaml").read_text("utf-8"))
+    _outcome(page, run)
+    page.data("manifest", run.manifest)
+    page.data("rounds", _columns(run.rounds))
     return page.save(path)
 
 
@@ -93,8 +117,7 @@ def what_ran(run: LoadedRun) -> list[tuple[str, str]]:
     scored = run.rounds.dropna(subset="accuracy")
     rows: list[tuple[str, str]] = [
         ("ended", f"{manifest['status']}: {manifest['reason']}"),
-        ("algorithm, protocol", f"{_name(scenario['algorithm'])}, {_name(scenario['protocol'])}"),
-        ("data, model", f"{_name(scenario['data'])}, {_name(scenario['model'])}"),
+        *_parts(scenario),
         ("clients, edge servers", f"{len(run.clients)}, {len(edge_servers(run))}"),
         ("global versions", str(manifest["counts"]["versions"])),
         ("simulated time", f"{manifest['horizon_s']:.4g} s"),
@@ -126,6 +149,14 @@ def what_ran(run: LoadedRun) -> list[tuple[str, str]]:
     if len(departures):
         rows += [("departs from its paper", str(why)) for why in departures["reason"]]
     return rows
+
+
+def _parts(scenario: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a run was made of, in two rows."""
+    return [
+        ("algorithm, protocol", f"{_name(scenario['algorithm'])}, {_name(scenario['protocol'])}"),
+        ("data, model", f"{_name(scenario['data'])}, {_name(scenario['model'])}"),
+    ]
 
 
 def _outcome(page: Page, run: LoadedRun) -> None:
