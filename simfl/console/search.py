@@ -10,7 +10,13 @@ from simfl.study.asking import MissingOptuna
 from simfl.study.best import best_settings, kept_of
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
-from simfl.study.searched import found_in_words, options_of, search_importances, search_path
+from simfl.study.searched import (
+    HOW_FAR_OFF,
+    found_in_words,
+    options_of,
+    search_importances,
+    search_path,
+)
 from simfl.study.studyfile import Search, short_names
 from simfl.study.words import in_cell, in_digits
 
@@ -43,6 +49,7 @@ def print_search(console: Terminal, loaded: LoadedStudy, search: Search) -> None
         ]
         title = "which key mattered: shares of the variance over the trials (fANOVA, no intervals)"
         console.print(FigureTable(title, ["figure", "key"], ["importance"], rows), crop=False)
+        console.print(HOW_FAR_OFF)
 
 
 def _path(path: pd.DataFrame, search: Search) -> FigureTable:

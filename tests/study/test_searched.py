@@ -175,6 +175,7 @@ def test_what_was_found_stands_in_the_terminal_and_on_the_page(
         assert f"Trial {trial}, for simfl run: {words}" in text
     assert "the path of 10 trials, 20 runs" in said and "10 of 10 trials have ended" in text
     assert "which key mattered" in said and "Which key mattered" in text
+    assert "importances have no interval" in said and "importances have no interval" in text
     assert "Sobol" not in said + text and "main effects" not in said + text
     monkeypatch.setitem(sys.modules, "optuna", None)
     answers.print_answers(file, study)

@@ -13,7 +13,13 @@ from simfl.study.best import kept_of
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
 from simfl.study.regression import axis_label
-from simfl.study.searched import found_in_words, options_of, search_importances, search_path
+from simfl.study.searched import (
+    HOW_FAR_OFF,
+    found_in_words,
+    options_of,
+    search_importances,
+    search_path,
+)
 from simfl.study.studyfile import Search, short_names
 from simfl.study.words import in_cell
 
@@ -107,7 +113,7 @@ def _importances(page: Page, study: LoadedStudy, search: Search) -> None:
     page.text(
         "Which key mattered: the share of a figure's variance over the trials that a key explains"
         " by itself, in a forest fitted to them (fANOVA). The trials concentrate where the figure"
-        " is good, so it is not a share over all settings, and it has no interval.",
+        f" is good, so it is not a share over all settings; {HOW_FAR_OFF}.",
         "note",
     )
     page.charts(
