@@ -54,7 +54,7 @@ def point_means(
     target that some runs missed there is no mean: METRIC_median is the median over all runs, or
     METRIC_above what that lies above, and from six runs on METRIC_median_low and
     METRIC_median_high are the ends of its interval (`targets.median_interval`). Where some settings
-    are regressions and others are not, R2 says of which of them an accuracy is R^2.
+    are regressions and others are not, `r2` says of which of them an accuracy is R^2.
     """
     rows = []
     tasks_differ = TASK in table and (table[TASK] == "regression").nunique() > 1
