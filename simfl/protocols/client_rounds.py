@@ -65,6 +65,8 @@ class ClientRounds:
         self._history = _History(np.zeros(clients, dtype=np.int64), np.full(clients, -1))
         self._under_way: dict[int, Dispatched] = {}
         self._late = Late(observations, setting.log)
+        # Updates that each edge server has received and not yet passed on to the cloud.
+        self._unreported: dict[ServerId, int] = {}
         self.exchanges = Exchanges(
             self._begin, dispatcher, presence, observations, setting.clock, self._frequency_hz
         )
@@ -119,6 +121,7 @@ class ClientRounds:
         """The updates that have arrived when `policy` ends; none if all messages were lost."""
         now_s, history = self._setting.clock.now_s, self._history
         self._observations.take_in(now_s)
+        self._dispatcher.fates.lose(self._late.forget(server, now_s))
         rounds, held = history.rounds[clients], history.version[clients]
         history.rounds[clients] += 1
         futures = self._values.submit(clients, rounds, ref, held)
@@ -161,9 +164,9 @@ class ClientRounds:
                 closed_s = yield from cohort.closed(policy, self._values.min_updates)
             except Crashed:
                 del self._under_way[id(cohort)]
-                self._observations.finished(
-                    cohort.reports(cohort.arrives_s <= self._setting.clock.now_s)
-                )
+                there = cohort.arrives_s <= self._setting.clock.now_s
+                self._observations.finished(cohort.reports(there))
+                self._received(server, int(there.sum()))
                 raise
         del self._under_way[id(cohort)]
         if not server.is_edge:
@@ -174,13 +177,16 @@ class ClientRounds:
 
         def late(which: BoolArray) -> None:
             stragglers, reports = delivered.take(which), cohort.reports(which)
-            self._late.expect(stragglers, reports, closed_s, round_number, server, policy)
+            fails_s = self._dispatcher.fails_s(server)
+            self._late.expect(stragglers, reports, closed_s, round_number, server, fails_s, policy)
 
         cohort.follow(closed_s, late)
         there = cohort.arrives_s <= closed_s
         self._observations.finished(cohort.reports(there))
         arrived = delivered if there.all() else delivered.take(there)
-        return Delivered.join([arrived, *carried]) if carried else arrived
+        arrived = Delivered.join([arrived, *carried]) if carried else arrived
+        self._received(server, arrived.clients.size)
+        return arrived
 
     def _begin(
         self,
@@ -211,9 +217,19 @@ class ClientRounds:
         self._under_way.clear()
         return self._dispatcher.close(now_s)
 
+    def _received(self, server: ServerId, updates: int) -> None:
+        """A server has so many more updates; the cloud's are safe."""
+        if server.is_edge:
+            self._unreported[server] = self._unreported.get(server, 0) + updates
+
+    def reported(self, server: ServerId) -> None:
+        """An edge server has passed on what it had."""
+        self._unreported.pop(server, None)
+
     def forget(self, server: ServerId) -> None:
-        """A server has lost the updates that it would have carried over."""
-        self._late.forget(server)
+        """An edge server has lost what it had not passed on and what it would have carried over."""
+        late = self._late.forget(server, self._setting.clock.now_s)
+        self._dispatcher.fates.lose(self._unreported.pop(server, 0) + late)
 
 
 def _not_told(places: IntArray) -> None:

@@ -157,6 +157,10 @@ class Dispatcher:
         at_s = np.maximum(self._resting.free_s(clients), self._clock.now_s)
         return self._resting.radio_idle_s(clients, at_s)
 
+    def fails_s(self, server: ServerId) -> float:
+        """When a server that works now fails next; inf: never."""
+        return self._servers.fails_s(server)
+
     @property
     def freed(self) -> simpy.Event:
         """An event: the next end of a client's round or message over a shared channel.

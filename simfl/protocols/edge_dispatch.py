@@ -63,6 +63,7 @@ def dispatch_edge(
             yield from run.backhaul(edge, cloud, round_number, uplink=True)
         else:
             state = None
+        run.reported(edge)
     except Crashed as crash:
         state, participants = None, participants[:0]
         run.crashed(edge)

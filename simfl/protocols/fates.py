@@ -11,7 +11,7 @@ from simfl.system.interruptions import CAUSES
 ARRIVED, LOST, UNHEARD = range(len(CAUSES), len(CAUSES) + 3)
 FATES = (*CAUSES, "arrived", "lost", "unheard")
 """What broke a round off; or its update arrived, a message of it was lost for good, or its server
-failed meanwhile."""
+failed meanwhile or before it had passed the update on."""
 
 
 class Fates:
@@ -31,6 +31,11 @@ class Fates:
         before = np.isfinite(self._last_ends_s[clients])
         self._counts += np.bincount(self._last[clients[before]], minlength=len(FATES))
         self._last[clients], self._last_ends_s[clients] = _of(timeline)[places], ends_s
+
+    def lose(self, rounds: int) -> None:
+        """So many rounds whose updates have arrived were in vain: their server lost them."""
+        self._counts[ARRIVED] -= rounds
+        self._counts[UNHEARD] += rounds
 
     def counts(self, now_s: float) -> dict[str, int]:
         """How many rounds that have ended by now had which fate."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
-from simfl.common.arrays import FloatArray
+from simfl.common.arrays import BoolArray, FloatArray
 from simfl.eventlog.kinds import KIND_INDEX
 from simfl.eventlog.log import EventLog
 from simfl.eventlog.rows import make_rows
@@ -15,13 +17,31 @@ from simfl.protocols.observations import ClientReports, Observations
 from simfl.system.server_id import ServerId
 
 
+@dataclass(frozen=True)
+class _Stragglers:
+    """Late updates of a round that closed at `closed_s`, for a server that fails next at `fails_s`.
+
+    All of them arrive before it fails: what would arrive later is not heard.
+    """
+
+    closed_s: float
+    uploaded_s: FloatArray
+    delivered: Delivered
+    fails_s: float
+
+    def take(self, which: BoolArray) -> _Stragglers:
+        """Some of them."""
+        uploaded_s, delivered = self.uploaded_s[which], self.delivered.take(which)
+        return replace(self, uploaded_s=uploaded_s, delivered=delivered)
+
+
 class Late:
     """Tracks late uploads: they are observed when they arrive, and carried over or dropped."""
 
     def __init__(self, observations: Observations, log: EventLog) -> None:
         self._observations = observations
         self._log = log
-        self._carried: dict[ServerId, list[tuple[float, FloatArray, Delivered]]] = {}
+        self._carried: dict[ServerId, list[_Stragglers]] = {}
 
     def expect(
         self,
@@ -30,12 +50,16 @@ class Late:
         closed_s: float,
         round_number: int,
         server: ServerId,
+        fails_s: float,
         policy: DeadlinePolicy,
     ) -> None:
-        """These clients' uploads are still on their way after the round has closed."""
+        """These clients' uploads are still on their way after the round has closed.
+
+        `fails_s`: when their server fails next (inf: never).
+        """
         self._observations.will_finish(reports, dropped=policy.late == "drop")
         if policy.late == "carry_over":
-            one = closed_s, reports.uploaded_s, delivered
+            one = _Stragglers(closed_s, reports.uploaded_s, delivered, fails_s)
             self._carried.setdefault(server, []).append(one)
         count = delivered.clients.size
         self._log.add(
@@ -53,9 +77,13 @@ class Late:
             )
         )
 
-    def forget(self, server: ServerId) -> None:
-        """A server has lost its received updates."""
-        self._carried.pop(server, None)
+    def forget(self, server: ServerId, now_s: float) -> int:
+        """Drops updates that a server has lost by failing until now; returns how many."""
+        known = self._carried.get(server, [])
+        lost = [one for one in known if one.fails_s <= now_s]
+        if lost:
+            self._carried[server] = [one for one in known if one.fails_s > now_s]
+        return sum(one.uploaded_s.size for one in lost)
 
     def carried(self, server: ServerId, now_s: float) -> list[Delivered]:
         """Updates for a server that have arrived since the last call.
@@ -63,13 +91,13 @@ class Late:
         Ordered by round, then client, regardless of arrival times.
         """
         arrived, closed, waiting = [], [], []
-        for closed_s, uploaded_s, delivered in self._carried.get(server, []):
-            there = uploaded_s <= now_s
+        for one in self._carried.get(server, []):
+            there = one.uploaded_s <= now_s
             if there.any():
-                arrived.append(delivered.take(there))
-                closed.append(np.full(arrived[-1].clients.size, closed_s))
+                arrived.append(one.delivered.take(there))
+                closed.append(np.full(arrived[-1].clients.size, one.closed_s))
             if not there.all():
-                waiting.append((closed_s, uploaded_s[~there], delivered.take(~there)))
+                waiting.append(one.take(~there))
         self._carried[server] = waiting
         if not arrived:
             return []

@@ -292,6 +292,10 @@ class Run:
         """Waits until an edge server works."""
         return self._servers.working(edge)
 
+    def reported(self, edge: int) -> None:
+        """An edge server's results are at the cloud, or it has none."""
+        self._client_rounds.reported(ServerId(edge))
+
     def crashed(self, edge: int) -> None:
         """An edge server has lost its unsent results; raises `Stalled` if that never ends."""
         self._client_rounds.forget(ServerId(edge))

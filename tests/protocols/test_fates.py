@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tests.protocols.faults import PROTOCOLS, Watched, faulty, outages
 from tests.small import SEMI_ASYNCHRONOUS, simulated, small
 
 SHARED = {"access_sharing": {"name": "processor_sharing", "capacity_bps": 2e7}}
@@ -18,7 +19,10 @@ SHARED = {"access_sharing": {"name": "processor_sharing", "capacity_bps": 2e7}}
 def test_fates_are_those_of_the_log(
     protocol: str | dict[str, Any], sharing: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Rounds that the end of the run cuts off have none; each other one has one."""
+    """Rounds that the end of the run cuts off have none; each other one has one.
+
+    Updates that an edge server has received have not arrived if it crashes before it reports.
+    """
     _, run = simulated(
         small(
             population={
@@ -50,7 +54,41 @@ def test_fates_are_those_of_the_log(
     ends = of_clients[of_clients["detail"].fillna("").str.contains('"ends"')]["kind"]
     fates = run.fates
     assert sum(fates.values()) == begun - cut_off
-    assert fates["arrived"] == ((messages["kind"] == "upload") & (messages["bytes"] > 0)).sum() > 0
+    uploads = messages[(messages["kind"] == "upload") & (messages["bytes"] > 0)]
+    gone = of_crashed_dispatches(events, uploads)
+    assert gone > 0 or protocol == "asynchronous"
+    assert fates["arrived"] == len(uploads) - gone > 0
     assert fates["unavailable"] == (ends == "unavailable").sum() > 0
     assert fates["crash"] == (ends == "crash").sum()
     assert fates["lost"] > 0
+
+
+def of_crashed_dispatches(events: pd.DataFrame, uploads: pd.DataFrame) -> int:
+    """How many of the uploads went to an edge server that crashed in the same dispatch."""
+    gone = 0
+    begun = events[events["client"].isna() & (events["kind"] == "download")]
+    for crash in events[events["detail"] == '{"what": "edge_server"}'].itertuples():
+        dispatch = begun[(begun["actor"] == crash.actor) & (begun["start_s"] <= crash.time_s)]
+        mine = (uploads["edge"] == crash.edge) & (uploads["round"] == dispatch["round"].max())
+        gone += int(mine.sum())
+    return gone
+
+
+@pytest.mark.parametrize("faults", [{}, {"edge_servers": outages(0.5, 0.1)}])
+def test_late_updates_are_lost_with_their_idle_server(
+    faults: dict[str, Any], tmp_path: Path
+) -> None:
+    """Client 1's update comes too late for its round, and its edge server fails after it has
+    reported, before its next dispatch: nothing is left to carry over."""
+    patience = {"deadline_s": 0.03, "late": "carry_over"}
+    protocol = {**PROTOCOLS["hierarchical"], "edge_rounds": 1, "patience": patience}
+
+    watched = Watched(faulty(protocol, versions=10, seed=4, faults=faults), tmp_path)
+
+    edge = watched.events[watched.events["actor"] == "edge-0"]
+    first, again = edge[edge["kind"] == "download"]["start_s"][:2]
+    late = watched.events.query(f"kind == 'late' and edge == 0 and time_s < {again}")
+    assert late["client"].tolist() == [1] and late["time_s"].item() < again
+    between = edge.query(f"kind == 'upload' and {first} < time_s < {again}")
+    assert (between["bytes"] > 0).all() and len(between) == 1
+    assert watched.used[1, 0] == (not faults)
