@@ -20,6 +20,10 @@ Departures from the paper, and choices that it leaves open: 1. reputations begin
 that has left R keeps its model unchanged and costs nothing any more; 3. with `reward_by:
 contribution` nobody leaves R; 4. running statistics of BatchNorm are averaged; 5. of the two ways
 to choose a download, the largest values or a random order, only the first is implemented.
+Departures from its code: 6. of equally large values, as those that `clip` has cut, only as many are
+sent as the share allows, the first ones; the code sends all of them; 7. n and max n are those of R;
+in the code those of all clients; 8. with `upload_share: 1` the code takes v_i from client i's own
+model.
 """
 
 from __future__ import annotations

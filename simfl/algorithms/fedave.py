@@ -17,7 +17,9 @@ the ceil(q_i * size) largest values; in its first round all of g. The server add
 
 Departures from the paper: 1. losses are at least 1e-12, and KL 1e-8; 2. clients that do not take
 part in a round keep reputation and model; 3. running statistics of BatchNorm are averaged; 4. the
-bytes of a_i, which clients send, are not counted.
+bytes of a_i, which clients send, are not counted. Departures from its code: 5. a_i and b_i are
+those of the trained models; the code takes the models with which the round begins; 6. the code
+rewards nobody in the first round.
 """
 
 from __future__ import annotations

@@ -19,8 +19,9 @@ value. FedAvgM is "m <- beta_1 m + Delta, x <- x + eta m". beta_1 0.9 (0 in FedA
 and tau 0.001 are those of the paper's experiments; the paper tunes eta for each task on a grid from
 0.001 to 10, and the default 0.1 is simfl's choice.
 
-Departures from the paper: 1. running statistics of BatchNorm have no gradient and are averaged;
-2. when servers' states are mixed, their moments are mixed too, with the same shares.
+Departures from the paper: 1. Algorithm 2 has the plain mean of the changes; 2. running statistics
+of BatchNorm have no gradient and are averaged; 3. when servers' states are mixed, their moments are
+mixed too, with the same shares.
 
 Known limits: `fedsgd` with `server_optimizer: adam` is torch's Adam, with bias correction and
 epsilon; Algorithm 2 has neither. Every edge server has its own moments.

@@ -20,10 +20,11 @@ Departures
    with the mean loss of those that have. Without losses (a run without learning) it is 1.
 2. T starts at the median estimated duration; after every `window` rounds the pacer raises it by
    `pace` times its start if their utility is below that of the `window` rounds before. This utility
-   is the U_n of clients that had been tried before.
+   is the U_n of clients that had been tried before; in the paper slowness does not reduce it.
 3. The fastest untried clients are taken directly; the paper draws them by speed.
-4. Slowness does not reduce the bonus for waiting; in the authors' code it does, and utilities are
-   scaled to at most 1 before the bonus is added.
+4. Slowness does not reduce the bonus for waiting, and U_n is clipped after it was reduced. In the
+   paper's Algorithm 1 utilities without slowness are clipped, and slowness reduces their sum with
+   the bonus; the authors' code also scales them to at most 1 before it adds the bonus.
 
 Limit: all chosen clients count as tried. With protocols that dispatch one of them (asynchronous,
 buffered) use `count: 1`.
