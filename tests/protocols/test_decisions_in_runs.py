@@ -288,3 +288,47 @@ def test_timing_only_runs_select_without_losses():
     )
 
     assert all(run.laws.values())
+
+
+def test_estimates_scores_and_picks_follow_from_the_log(tmp_path):
+    """Latencies from each decision to the upload's arrival, in the order in which the cloud takes
+    the models in, give the estimates; these and the picks give queues, scores and the next pick."""
+    decisions = {**FEDCURE, "scheduling": {"name": "fedcure", "beta": 0.9, "participation": 0.5}}
+    run = simfl.run(scenario(decisions, stop={"versions": 40}), tmp_path / "run")
+    events, made = run.events, run.details("schedule")
+    share = np.bincount(run.clients["edge"], weights=run.clients["num_examples"]) / (
+        run.clients["num_examples"].sum()
+    )
+    decided = {(edge, 0): 0.0 for edge in range(5)}
+    decided |= {(int(one.edge), int(one.round)): one.time_s for one in made.itertuples()}
+    arrivals = events[events["client"].isna() & (events["kind"] == "upload")]
+    arrived = arrivals.groupby(["edge", "round"])["time_s"].max()
+    merges = events[events["kind"] == "cloud_aggregate"].sort_values("time_s")
+    latencies, priors, all_s = {edge: [] for edge in range(5)}, {}, []
+    queues, last, longest, taken = np.zeros(5), np.zeros(5), [], 0
+
+    for number, row in enumerate(made.itertuples(), start=1):
+        for merge in merges[merges["time_s"] <= row.time_s][taken:].itertuples():
+            key = int(merge.edge), int(merge.round)
+            latency_s = arrived[key] - decided[key]
+            if not latencies[key[0]] and all_s:
+                priors[key[0]] = np.mean(all_s)
+            latencies[key[0]].append(latency_s)
+            all_s.append(latency_s)
+            taken += 1
+        estimate_s = np.array(row.estimated_latency_s)
+        for edge, seen in latencies.items():
+            if edge in priors:
+                mean_s = (priors[edge] + np.sum(seen)) / (1 + len(seen))
+                assert estimate_s[edge] == pytest.approx(mean_s, rel=1e-9)
+            elif not seen:
+                assert estimate_s[edge] == pytest.approx(np.mean(all_s), rel=1e-9)
+        queues = np.maximum(queues + 0.5 * share - (last == number - 1), 0.0)
+        longest.append(estimate_s.max())
+        scores = queues + 0.9 * (1 - estimate_s / np.mean(longest))
+        assert row.queues == pytest.approx(queues.tolist(), abs=1e-12)
+        assert row.scores == pytest.approx(scores[row.idle].tolist(), abs=1e-9)
+        ranked = sorted(row.idle, key=lambda m: (-round(scores[m], 9), last[m], m))
+        assert row.edge == ranked[0]
+        last[ranked[0]] = number
+    assert len(priors) == 4 and taken > 30
