@@ -65,8 +65,6 @@ class ClientRounds:
         self._history = _History(np.zeros(clients, dtype=np.int64), np.full(clients, -1))
         self._under_way: dict[int, Dispatched] = {}
         self._late = Late(observations, setting.log)
-        # Updates that each edge server has received and not yet passed on to the cloud.
-        self._unreported: dict[ServerId, int] = {}
         self.exchanges = Exchanges(
             self._begin, dispatcher, presence, observations, setting.clock, self._frequency_hz
         )
@@ -166,7 +164,7 @@ class ClientRounds:
                 del self._under_way[id(cohort)]
                 there = cohort.arrives_s <= self._setting.clock.now_s
                 self._observations.finished(cohort.reports(there))
-                self._received(server, int(there.sum()))
+                self._dispatcher.fates.received(server, int(there.sum()))
                 raise
         del self._under_way[id(cohort)]
         if not server.is_edge:
@@ -185,7 +183,7 @@ class ClientRounds:
         self._observations.finished(cohort.reports(there))
         arrived = delivered if there.all() else delivered.take(there)
         arrived = Delivered.join([arrived, *carried]) if carried else arrived
-        self._received(server, arrived.clients.size)
+        self._dispatcher.fates.received(server, arrived.clients.size)
         return arrived
 
     def _begin(
@@ -217,19 +215,14 @@ class ClientRounds:
         self._under_way.clear()
         return self._dispatcher.close(now_s)
 
-    def _received(self, server: ServerId, updates: int) -> None:
-        """A server has so many more updates; the cloud's are safe."""
-        if server.is_edge:
-            self._unreported[server] = self._unreported.get(server, 0) + updates
-
     def reported(self, server: ServerId) -> None:
         """An edge server has passed on what it had."""
-        self._unreported.pop(server, None)
+        self._dispatcher.fates.reported(server)
 
     def forget(self, server: ServerId) -> None:
         """An edge server has lost what it had not passed on and what it would have carried over."""
         late = self._late.forget(server, self._setting.clock.now_s)
-        self._dispatcher.fates.lose(self._unreported.pop(server, 0) + late)
+        self._dispatcher.fates.crashed(server, late)
 
 
 def _not_told(places: IntArray) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.protocols.timeline import NOT_STOPPED, Timeline
 from simfl.system.interruptions import CAUSES
+from simfl.system.server_id import ServerId
 
 ARRIVED, LOST, UNHEARD = range(len(CAUSES), len(CAUSES) + 3)
 FATES = (*CAUSES, "arrived", "lost", "unheard")
@@ -24,6 +25,8 @@ class Fates:
         self._counts: IntArray = np.zeros(len(FATES), dtype=np.int64)
         self._last: IntArray = np.full(clients, ARRIVED)
         self._last_ends_s: FloatArray = np.full(clients, np.inf)
+        # Updates that each edge server has received and not yet passed on to the cloud.
+        self._unreported: dict[ServerId, int] = {}
 
     def end(self, timeline: Timeline, places: IntArray, ends_s: FloatArray) -> None:
         """Rounds of `places` are known to their ends: `ends_s`, now or later."""
@@ -31,6 +34,19 @@ class Fates:
         before = np.isfinite(self._last_ends_s[clients])
         self._counts += np.bincount(self._last[clients[before]], minlength=len(FATES))
         self._last[clients], self._last_ends_s[clients] = _of(timeline)[places], ends_s
+
+    def received(self, server: ServerId, updates: int) -> None:
+        """A server has so many more updates; the cloud's are safe."""
+        if server.is_edge:
+            self._unreported[server] = self._unreported.get(server, 0) + updates
+
+    def reported(self, server: ServerId) -> None:
+        """An edge server has passed on what it had."""
+        self._unreported.pop(server, None)
+
+    def crashed(self, server: ServerId, late: int) -> None:
+        """An edge server has lost what it had not passed on, and so many late updates."""
+        self.lose(self._unreported.pop(server, 0) + late)
 
     def lose(self, rounds: int) -> None:
         """So many rounds whose updates have arrived were in vain: their server lost them."""

@@ -17,7 +17,7 @@ no slower.
 Departures
 1. The paper learns durations with a contextual bandit; here the run's estimator does.
 2. The queue of a client that cannot take part now does not change. In the paper (by a public
-   implementation of its Algorithm 2) it grows by b, so that such a client is chosen once it is back.
+   implementation of its Algorithm 2) it grows by b, so such a client is chosen once it is back.
 3. Ties go to the lowest client number.
 
 Limit: all chosen clients count as served. With protocols that dispatch one of them (asynchronous,

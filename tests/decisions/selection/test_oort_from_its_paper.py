@@ -60,9 +60,10 @@ class Plain:
         window, gained = self.rule.window, self.gained
         if self.rounds == 1:
             self.preferred_s = self.first_s = float(np.median(view.estimated_duration_s))
-        elif len(gained) >= 2 * window and len(gained) % window == 0:
-            if sum(gained[-window:]) < sum(gained[-2 * window : -window]):
-                self.preferred_s += self.rule.pace * self.first_s
+            return
+        due = len(gained) >= 2 * window and len(gained) % window == 0
+        if due and sum(gained[-window:]) < sum(gained[-2 * window : -window]):
+            self.preferred_s += self.rule.pace * self.first_s
 
     def _utilities(self, view: ClientView) -> dict[int, float]:
         known = view.last_loss[~np.isnan(view.last_loss)]
