@@ -1,7 +1,7 @@
 """What-if studies: many runs of one scenario with varied keys, and their comparison.
 
-`simfl.study(...)` runs one. The package's name is the function's, too: it can be called, whichever
-of its modules somebody has imported before.
+`simfl.study(...)` runs one. `simfl.study` is both the function and this package: the package can be
+called, so it makes no difference which of its modules were imported before.
 """
 
 from __future__ import annotations

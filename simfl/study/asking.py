@@ -1,9 +1,10 @@
-"""The next settings of a search: a pure function of its trials and the table of runs.
+"""The next settings of a search, as a pure function of its trials and the table of runs.
 
-Trials are asked batch by batch. The first batches are a Latin hypercube; each later one is drawn by
-Optuna's tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011; with bounds: Watanabe,
-Hutter, IJCAI 2023) from a study in memory that is made of the table, with a seed of its own. So
-neither the order in which runs end nor a search that was killed shows in what is asked.
+A search proposes trials in batches. The first batches are a Latin hypercube; each later one comes
+from Optuna's tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011; with bounds:
+Watanabe, Hutter, IJCAI 2023), applied to an in-memory Optuna study that is rebuilt from the table
+with a seed of its own. So the proposals depend neither on the order in which runs end nor on
+whether the search was interrupted.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from simfl.study.shortfall import shortfalls
 from simfl.study.studyfile import Interval, Sample, Search
 
 LEAST_SPREAD = 8
-"""Trials, rounded up to whole batches, that are spread before the sampler learns from them."""
+"""Trials, rounded up to whole batches, that are spread out before the sampler learns from results.
+"""
 
 MOST_ASKS = 8
-"""Times that the sampler is asked per trial of a batch; what it repeats is drawn by chance."""
+"""How often the sampler is asked per trial of a batch; random settings replace its repetitions."""
 
 Choice = tuple[float | int, ...]
-"""A trial: of every key, in the search's order, its value, or the place of its value in a list."""
+"""A trial: for each key, in the search's order, its value or the index of its value in a list."""
 
 
 class MissingOptuna(RuntimeError):
@@ -36,7 +38,7 @@ class MissingOptuna(RuntimeError):
 
 
 def the_optuna() -> Any:
-    """The library, which says nothing; raises `MissingOptuna`."""
+    """The Optuna module with its log output turned off; raises `MissingOptuna`."""
     try:
         import optuna
     except ImportError:
@@ -46,9 +48,10 @@ def the_optuna() -> Any:
 
 
 def ask(search: Search, seed: int, asked: Sequence[Choice], runs: pd.DataFrame) -> list[Choice]:
-    """The next batch, none of it asked before, where all `runs` of the trials `asked` have ended.
+    """The next batch of trials, none of which was asked before.
 
-    `point` in the table of runs is a trial's place in `asked`.
+    All `runs` of the trials `asked` must have ended. `point` in the table of runs is a trial's
+    index in `asked`.
     """
     size = min(search.batch, search.trials - len(asked))
     new: list[Choice] = []
@@ -63,7 +66,7 @@ def ask(search: Search, seed: int, asked: Sequence[Choice], runs: pd.DataFrame) 
 def _proposed(
     search: Search, seed: int, asked: Sequence[Choice], runs: pd.DataFrame
 ) -> Iterator[Choice]:
-    """Trials without end; some may have been asked already."""
+    """Proposed trials, without end; some may have been asked already."""
     batch = len(asked) // search.batch
     spread = search.batch * math.ceil(LEAST_SPREAD / search.batch)
     streams = Streams(seed)
@@ -99,10 +102,9 @@ def _sampled(
 
 
 def told(search: Search, asked: Sequence[Choice], runs: pd.DataFrame) -> list[Any]:
-    """The trials as Optuna knows them: means over the seeds, and how far each is from its bounds.
+    """The trials for Optuna: means over the seeds, and how far each trial is from its bounds.
 
-    A trial of which an objective is not known does not keep to its bounds, and its values are not
-    read.
+    A trial with an unknown objective counts as infeasible, so Optuna does not use its values.
     """
     optuna = the_optuna()
     space = distributions(search)
@@ -120,7 +122,7 @@ def told(search: Search, asked: Sequence[Choice], runs: pd.DataFrame) -> list[An
 
 
 def distributions(search: Search) -> dict[str, Any]:
-    """Optuna's words for what each key may be; values of a list go by their places."""
+    """Optuna's distribution for each key; a list's values are represented by their indices."""
     known = the_optuna().distributions
     found: dict[str, Any] = {}
     for key, one in search.over.items():

@@ -1,4 +1,4 @@
-"""The best setting of a study within bounds, for all seeds."""
+"""The best setting of a study among those that meet its bounds with all seeds."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from simfl.study.words import Row, in_cell
 
 KEPT, BROKEN, BEYOND = "kept", "broken", "beyond"
 NOT_TOLD_APART = ("undecided", "one seed", "equal")
-"""Verdicts that do not decide which of two settings is better."""
+"""Verdicts that do not say which of two settings is better."""
 
 
 def best_settings(table: pd.DataFrame, factors: list[str], asked: Best) -> pd.DataFrame:
-    """Every setting, the best first, then those that keep to the bounds with fewer seeds.
+    """Every setting: the best first, then those that meet the bounds with fewer seeds.
 
-    Of those that keep to them with as many, the one that is less far beyond them comes first.
-    Beside the columns of `point_means` of the figure and of those with bounds: `seeds` that ended,
-    and with how many of them all bounds are known to be `kept`, or some to be `broken`; of the
-    others nobody knows, as they ended without a target before its bound. `ranked`: it keeps to them
-    with every seed, also those that only others have, and has a mean that can be compared. The
-    first row is the best one if it is ranked; `against_best` is the verdict of `paired_differences`
-    of every other ranked one, pair by pair.
+    Among settings that meet them with equally many seeds, the one that exceeds them least comes
+    first. In addition to the columns of `point_means` for the figure and those with bounds: `seeds`
+    is the number that ended, `kept` with how many of them all bounds are known to be met, and
+    `broken` with how many some bound is known to be exceeded. For the rest it is not known, because
+    a run ended without a target before it had spent as much as the bound. `ranked`: the setting
+    meets the bounds with every seed that any setting has, and has a comparable mean. The first row
+    is the best setting if it is ranked; `against_best` is the verdict of `paired_differences` for
+    each other ranked one.
     """
     runs = table[table["status"].isin(ENDED)].reset_index(drop=True)
     bounds, metric = asked.bounds(), asked.figure
@@ -58,10 +59,10 @@ def best_settings(table: pd.DataFrame, factors: list[str], asked: Best) -> pd.Da
 def keeping(
     runs: pd.DataFrame, bounds: Mapping[str, Bound], figures: Sequence[str]
 ) -> tuple[BoolArray, BoolArray]:
-    """For each run, whether it is known to meet all bounds, and known to break some.
+    """For each run, whether it is known to meet all bounds, and whether it is known to break some.
 
-    A run that diverged breaks whatever is asked of it, but for a target that it met before; so it
-    does where one of the `figures` that are to be least or most is no target.
+    A run that diverged breaks every bound except those on targets that it met before. It also
+    counts as broken if one of `figures`, the objectives, is not a target.
     """
     diverged = (runs["status"] == "diverged").to_numpy()
     broken: BoolArray = diverged & any(target_of(one) is None for one in figures)
@@ -73,7 +74,9 @@ def keeping(
 
 
 def can_be_compared(settings: pd.DataFrame, metrics: Sequence[str]) -> BoolArray:
-    """Whether each setting has no caveat (`comparable.py`) about these figures, or all have it."""
+    """Whether each setting is free of caveats (`comparable.py`) about these figures, or all share
+    them.
+    """
     found = np.ones(len(settings), dtype=bool)
     for caveat in caveats_about(settings, metrics):
         found &= (caveat.of(settings) == "").to_numpy()
@@ -111,7 +114,9 @@ def in_one_sentence(found: pd.DataFrame, factors: list[str], asked: Best) -> str
 
 
 def nearness(setting: Row, figures: Sequence[str]) -> str:
-    """How near a setting comes to what is asked: seeds that keep to it, and its figures."""
+    """How near a setting comes to the goal: with how many seeds it meets the bounds, and its
+    figures.
+    """
     told = ", ".join(f"{name} {in_cell(setting, name)}" for name in dict.fromkeys(figures))
     return f"{kept_of(setting)} seeds, {told}"
 

@@ -1,7 +1,7 @@
-"""Accuracies on few test examples: equal values between seeds may be chance.
+"""Accuracies on few test examples: equal values for several seeds may be chance.
 
-Three models that are right on 10 of 10 test examples are not models that always are: the next one
-may miss an example. Student's interval of equal values has no width.
+Three models that are right on all of 10 test examples are not always right: each may miss the next
+example. Yet Student's interval for equal values has no width.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from simfl.common.arrays import FloatArray
 from simfl.study.regression import is_r2
 
 TEST_EXAMPLES = "test_examples"
-"""The column of a study's table that holds of how many test examples accuracies are shares."""
+"""The column of a study's table with the number of test examples behind the accuracies."""
 SHARES = ("accuracy", "best_accuracy")
-"""Figures that are shares of them, but for those of a regression."""
+"""Figures that are shares of the test examples, except in a regression."""
 ROUNDING = 1e-12
-"""Losses that differ by so little of their size are the same."""
+"""Losses count as equal if they differ by less than this share of their size."""
 
 
 def step_of(runs: pd.DataFrame, metric: str) -> float:
-    """By how much one test example moves a figure of these runs, whose models differ.
+    """How much one test example changes a figure of these runs.
 
-    0 of a figure that is no share of them, and where all runs have the same loss.
+    0 if the figure is not a share of the test examples, and if all runs have the same loss (the
+    same model).
     """
     if metric not in SHARES or TEST_EXAMPLES not in runs or runs.empty or is_r2(runs, metric):
         return 0.0
@@ -37,14 +38,15 @@ def step_of(runs: pd.DataFrame, metric: str) -> float:
 
 
 def differ(losses: FloatArray) -> bool:
-    """Whether some row of losses (rows, runs) has different ones: other models, then."""
+    """Whether any row of `losses` (rows, runs) has different losses, and thus different models."""
     spread = losses.max(axis=1) - losses.min(axis=1)
     return not bool((spread <= ROUNDING * np.abs(losses).max(axis=1)).all())
 
 
 def deviation_of_equals(step: float) -> float:
-    """The standard deviation that values which are all the same are taken to have.
+    """The standard deviation that equal values are assumed to have.
 
-    Half a `step`: no figure that has one of two neighbouring values has a larger one.
+    It is half a `step`: a figure that takes one of two neighbouring values cannot have a larger
+    one.
     """
     return step / 2.0

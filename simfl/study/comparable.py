@@ -1,8 +1,8 @@
 """Whether runs are comparable in a figure, or differ in what it includes.
 
-Codecs that only size messages leave what is learned as it was, and whoever is charged for idle
-power saves none. Where runs differ so, a difference in such a figure says nothing about them, and
-no difference neither: it gets the name of the reason in place of a verdict.
+Codecs that only size messages do not change what is learned, and charging somebody else for idle
+power saves none. If runs differ in this way, a difference in such a figure means nothing, and
+neither does equality: the reason's name replaces the verdict.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _server_idle_share(run: LoadedRun) -> str:
 
 
 def _counts_idle(metric: str, whose: str) -> bool:
-    """Whether joules of `whose` idle power are in a figure; of a measure's joules they may be."""
+    """Whether a figure includes joules of `whose` idle power; a measure's joules are assumed to."""
     target = target_of(metric)
     name = metric if target is None else target.spent
     if name in ("energy_j", f"{whose}_energy_j", "carbon_gco2", "electricity_cost"):
@@ -55,7 +55,7 @@ def _task(run: LoadedRun) -> str:
 
 @dataclass(frozen=True)
 class Caveat:
-    """One way in which runs differ that some figures do not tell the truth about.
+    """A way in which runs differ that makes some of their figures incomparable.
 
     `column` of a study's table holds `text` of each run, "" or `usual` where there is nothing to
     say. `name` stands in place of a difference or a verdict, `why` follows it. Besides the figures
@@ -74,7 +74,7 @@ class Caveat:
     is_unit: bool = False
 
     def of(self, table: pd.DataFrame) -> pd.Series[str]:
-        """The column; empty texts where the table has none (it is not one of a study's runs)."""
+        """The column; empty texts if the table has none (it is not a study's table of runs)."""
         if self.column in table:
             return table[self.column].fillna("").replace(self.usual, "")
         return pd.Series("", index=table.index)
@@ -143,7 +143,7 @@ CAVEATS: tuple[Caveat, ...] = (
         is_unit=True,
     ),
 )
-"""In the order in which they are asked."""
+"""In the order in which they are checked."""
 
 
 def caveat_columns(run: LoadedRun) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def caveat_columns(run: LoadedRun) -> dict[str, Any]:
 
 
 def caveat(runs: pd.DataFrame, metric: str) -> Caveat | None:
-    """What keeps a figure of these runs from being compared; None: nothing."""
+    """What makes a figure of these runs incomparable; None if nothing does."""
     found = (one for one in CAVEATS if one.of(runs).nunique() > 1 and one.touches(runs, metric))
     return next(found, None)
 
@@ -161,14 +161,14 @@ def caveat(runs: pd.DataFrame, metric: str) -> Caveat | None:
 def caveat_of_pair(
     first: Mapping[str, Any], other: Mapping[str, Any], metric: str
 ) -> Caveat | None:
-    """What keeps a figure of two rows of runs from being compared."""
+    """What makes a figure incomparable between two runs, given as rows."""
     return caveat(pd.DataFrame([first, other]), metric)
 
 
 def caveat_sentences(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
-    """What keeps some of these figures from being compared, or from being what they are called.
+    """Sentences about figures that are not comparable or not what their names suggest.
 
-    And from telling settings apart.
+    They also say where a figure cannot tell settings apart.
     """
     asked: dict[str, list[str]] = {}
     for metric in metrics:
@@ -187,7 +187,7 @@ def caveat_sentences(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
 
 
 def _too_coarse(runs: pd.DataFrame, metric: str) -> list[str]:
-    """Of an accuracy that is the same, within one test example, in several settings."""
+    """A sentence if an accuracy of several settings differs by less than one test example."""
     step = step_of(runs, metric)
     if not step:
         return []
@@ -201,9 +201,10 @@ def _too_coarse(runs: pd.DataFrame, metric: str) -> list[str]:
 
 
 def _agreeing(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
-    """Of figures that go by what is learned, and are the same with seeds that learned otherwise.
+    """A sentence about learned figures that agree for seeds that learned different models.
 
-    Accuracies that are shares of test examples have an interval of their own then (`coarse.py`).
+    Accuracies that are shares of test examples are not among them: they get the interval of
+    `coarse.py`.
     """
     if "loss" not in runs or "point" not in runs:
         return []

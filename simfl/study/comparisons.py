@@ -1,10 +1,10 @@
 """Paired comparisons of a study's runs: differences under common random numbers.
 
-Runs with the same seed share every random draw that their difference does not touch, so the spread
-of the differences is what counts, not that of the runs (Law, Simulation Modeling and Analysis,
-chapters 10 and 11). For the same reason the settings of one seed are no independent replications: a
-seed counts once, with the mean over its settings. A single seed therefore has no interval: the
-spread over a grid says how unlike its settings are, not how sure their mean is.
+Runs with the same seed share every random draw that their difference does not affect. So what
+matters is the spread of the differences, not that of the runs (Law, Simulation Modeling and
+Analysis, chapters 10 and 11). For the same reason, settings with the same seed are not independent
+replications: a seed counts once, with the mean over its settings. A single seed therefore gives no
+interval: the spread over a grid says how different its settings are, not how certain their mean is.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ FIGURES = (
     "effect_high",
     "p_value",
 )
-"""Columns of a comparison that are not known of every figure."""
+"""Columns of a comparison that may be NaN."""
 RACE = ("reached", "baseline_reached", "first", "behind")
-"""Columns that a target has besides."""
+"""Additional columns for a target."""
 
 
 def paired_differences(
@@ -54,30 +54,35 @@ def paired_differences(
 ) -> pd.DataFrame:
     """Every level of `factor` against `baseline`, paired by seed and all other `factors`.
 
-    `table` has one row per run with the columns `seed`, `metric` and the factors, perhaps `status`;
-    pairs in which a figure is missing (NaN) are left out. One row per level other than the
-    baseline: seeds, pairs, baseline_mean, mean, difference (level - baseline), ci_low and ci_high
-    (Student's interval for `confidence`; `yes_or_no.of_difference` of a figure that says yes or no
-    of each run; of a share of few test examples that differs by as much in all pairs, though their
-    models differ, what `coarse.py` says), relative (difference / |baseline_mean|) with relative_low
-    and relative_high (Fieller's interval; NaN where the baseline may be zero), effect_size
-    with effect_low and effect_high (`effect_size.py`: Hedges' g_av and Algina and Keselman's
-    interval; none of yes or no, nor of differences that are all the same), p_value (paired t,
-    McNemar's exact test of yes or no) and verdict (higher, lower, equal, undecided, "one seed",
-    "diverged", "not all reached", "not modelled", "counted differently", "no pairs"). All are over
-    `replications`; interval and p need two, the effect size three.
+    `table` has one row per run with the columns `seed`, `metric` and the factors, and possibly
+    `status`; pairs in which a figure is missing (NaN) are left out. The result has one row per
+    level other than the baseline:
 
-    "not modelled" and "counted differently": the runs of some pair differ in what this figure does
-    not tell the truth about (`comparable.py`). "diverged": a run of some pair did, after which only
-    targets are known; the others are a choice of the seeds that went well. All from baseline_mean
-    to p_value is NaN then.
+    - seeds, pairs, baseline_mean, mean, difference (level - baseline);
+    - ci_low and ci_high: Student's interval with `confidence`. For a yes-or-no figure,
+      `yes_or_no.of_difference`; for an accuracy on few test examples whose difference is the same
+      in all pairs although their models differ, the interval of `coarse.py`;
+    - relative (difference / |baseline_mean|), relative_low and relative_high (Fieller's interval;
+      NaN if the baseline may be zero);
+    - effect_size, effect_low and effect_high (`effect_size.py`: Hedges' g_av with Algina and
+      Keselman's interval; NaN for yes-or-no figures and for differences that are all the same);
+    - p_value (paired t test; McNemar's exact test for yes-or-no figures);
+    - verdict: higher, lower, equal, undecided, "one seed", "diverged", "not all reached", "not
+      modelled", "counted differently", "other currencies" or "no pairs".
 
-    Of a target, a run that missed it counts as a pair all the same. Four more columns: in how many
-    of the pairs it was `reached` by the level and by the baseline (`baseline_reached`), and in how
-    many the level is known to have been `first` or, after the baseline, `behind`. Where a run of
+    All are computed over `replications`; an interval and a p-value need two, an effect size three.
+
+    "not modelled", "counted differently" and "other currencies": the runs of some pair differ in
+    what this figure includes (`comparable.py`). "diverged": a run of some pair diverged, after
+    which only targets are known; the remaining pairs would be a selection of seeds that went well.
+    In all these cases everything from baseline_mean to p_value is NaN.
+
+    For a target, a run that missed it still makes a pair. There are four more columns: in how many
+    of the pairs the level `reached` it, in how many the baseline did (`baseline_reached`), and in
+    how many the level is known to have been `first` or, after the baseline, `behind`. If a run of
     the pairs missed it, everything from baseline_mean to p_value is NaN.
 
-    Raises ValueError where a column is missing or the factors and seed do not tell the runs apart.
+    Raises ValueError if a column is missing or if factors and seed do not identify the runs.
     """
     every = table[table["status"].isin(ENDED)] if "status" in table else table
     table = judged(every, metric)
@@ -145,7 +150,9 @@ def paired_differences(
 
 
 def _race(pairs: pd.DataFrame, ends: pd.DataFrame) -> dict[str, int]:
-    """Of a target: how often the two columns, the baseline first, met it, and met it first."""
+    """For a target: how often each column (baseline first) met it, and how often it met it
+    first.
+    """
     (base, own), (base_end, own_end) = (one.to_numpy(dtype=float).T for one in (pairs, ends))
     return {
         "reached": int(np.isfinite(own).sum()),
@@ -170,7 +177,9 @@ def _verdict(
 
 
 def replications(values: pd.DataFrame) -> pd.DataFrame:
-    """Independent rows of values that are indexed by seed and settings: the mean of each seed."""
+    """Independent replications: the mean of each seed's values, which are indexed by seed and
+    setting.
+    """
     return values.groupby(level="seed").mean()
 
 
@@ -179,15 +188,15 @@ def _compared(
 ) -> dict[str, float]:
     """The figures of one comparison; `pairs` has the shape (count, 2), baseline first.
 
-    Of a figure that says `yes_or_no` several pairs of a seed may have a mean between the two. With
-    a `step` the figure moves in steps, and pairs that agree may do so by chance.
+    With `yes_or_no`, the pairs of a seed are averaged, so values may lie between 0 and 1. With a
+    `step`, the figure changes in steps, and pairs may agree by chance.
     """
     count = len(pairs)
     figures = dict.fromkeys(FIGURES, math.nan)
     if not count:
         return figures
     differences = pairs[:, 1] - pairs[:, 0]
-    # Sums in another order differ in their last bits.
+    # Sums in a different order differ in their last bits.
     differences[np.abs(differences) <= ROUNDING * np.abs(pairs).max(axis=1)] = 0.0
     difference, base = float(differences.mean()), float(pairs[:, 0].mean())
     figures |= {"baseline_mean": base, "mean": base + difference, "difference": difference}
@@ -197,7 +206,7 @@ def _compared(
             low, high = of_difference(differences, confidence)
             figures["p_value"] = p_value(differences)
         else:
-            step *= math.sqrt(2.0)  # of two runs
+            step *= math.sqrt(2.0)  # for a difference of two runs
             half = half_width(differences, confidence, step)
             low, high = difference - half, difference + half
             figures["p_value"] = _p_value(differences, step)
@@ -216,7 +225,7 @@ def _relative_interval(
 ) -> dict[str, float]:
     """Fieller's interval (J. R. Stat. Soc. B 16:175, 1954) of mean difference over baseline mean.
 
-    None where the baseline's own interval holds zero: the share may then be anything.
+    Empty if the baseline's own interval includes zero: the ratio may then be anything.
     """
     count = differences.size
     square = float(special.stdtrit(count - 1, (1 + confidence) / 2)) ** 2 / count
@@ -241,7 +250,7 @@ def _p_value(differences: np.ndarray, step: float) -> float:
 def half_width(values: np.ndarray, confidence: float = CONFIDENCE, step: float = 0.0) -> float:
     """Half of Student's confidence interval for the mean of `values`; NaN below two values.
 
-    Of values that are all the same and move in steps it is as wide as `coarse.py` says.
+    For equal values of a figure that changes in steps, its width follows `coarse.py`.
     """
     if values.size < 2:
         return math.nan
@@ -256,12 +265,12 @@ def _deviation(values: np.ndarray, step: float) -> float:
 
 
 def all_the_same(values: np.ndarray) -> bool:
-    """Whether values differ by the order of sums alone."""
+    """Whether values differ at most by rounding."""
     return bool(values.std() <= ROUNDING * float(np.abs(values).max()))
 
 
 def verdict(low: float, high: float) -> str:
-    """Which side of zero an interval lies on: higher, lower, undecided; from 0 to 0 is equal."""
+    """On which side of zero an interval lies: higher, lower or undecided; equal if it is 0 to 0."""
     if low == high == 0:
         return "equal"
     if low > 0:

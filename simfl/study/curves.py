@@ -1,8 +1,8 @@
 """Learning curves of settings over time, joules or bytes.
 
-Between two evaluations a run's curve is a straight line. A mean over seeds is drawn only where
-every seed has a value, from the last one's first evaluation to the first one's last: beyond, it
-would be one of the seeds that happen to be left.
+Between two evaluations a run's curve is a straight line. A mean over seeds is drawn only where all
+seeds have values: from the latest of their first evaluations to the earliest of their last ones.
+Beyond that, the mean would only represent the remaining seeds.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ PLACES = {
     "server_energy_j": "server_energy_j",
     "energy_j": "energy_j",
 }
-"""Costs that grow during a run, and their columns of the rounds table."""
+"""Costs that grow during a run, with their columns in the rounds table."""
 
 HEIGHTS = ("accuracy", "loss")
-"""Figures of its evaluations."""
+"""Figures of a run's evaluations."""
 
 Curve = tuple[FloatArray, FloatArray]
-"""Places and heights, each of shape (evaluations,), in the order of the run."""
+"""x and y values, each of shape (evaluations,), in the order of the run."""
 
 
 class NotDrawable(ValueError):
@@ -45,7 +45,7 @@ class NotDrawable(ValueError):
 def curve_of(rounds: pd.DataFrame, x: str, y: str) -> Curve:
     """One run's curve from its rounds table; empty without evaluations.
 
-    Where a run diverged, its curve ends before: an infinite loss has no place in a picture.
+    The curve of a run that diverged ends before the first infinite loss.
     """
     scored = rounds[np.isfinite(rounds[y].to_numpy(dtype=float))]
     return scored[PLACES[x]].to_numpy(dtype=float), scored[y].to_numpy(dtype=float)
@@ -62,11 +62,11 @@ def check_axes(x: str, y: str) -> None:
 def mean_curve(
     curves: Sequence[Curve], x: str, y: str, confidence: float = CONFIDENCE, step: float = 0.0
 ) -> pd.DataFrame:
-    """The mean of runs' curves at every place where one of them was evaluated and all have a value.
+    """The mean of runs' curves at each x where one of them was evaluated and all have values.
 
-    Columns: `x`, `y`, and the ends of Student's interval for the mean at that place, cut to what
-    the figure can be, `y`_low and `y`_high; NaN of a single run. With a `step` it has a width where
-    all runs agree (`coarse.py`).
+    Columns: `x`, `y`, `y`_low and `y`_high, the last two being Student's interval for the mean at
+    that x, cut to the figure's possible range; NaN for a single run. With a `step`, the interval
+    also has a width where all runs agree (`coarse.py`).
     """
     columns = [x, y, f"{y}_low", f"{y}_high"]
     if not curves or not all(places.size for places, _ in curves):
@@ -78,7 +78,7 @@ def mean_curve(
     values = np.stack([np.interp(where, *curve) for curve in curves])
     mean, half = values.mean(axis=0), _half_widths(values, confidence, step)
     low, high = bounds_of(y)
-    # As for means of figures: a bound that some value lies beyond is none.
+    # As for means of figures: a bound that some value exceeds does not apply.
     below = mean - half if values.size and values.min() < low else np.maximum(mean - half, low)
     above = mean + half if values.size and values.max() > high else np.minimum(mean + half, high)
     return pd.DataFrame(dict(zip(columns, (where, mean, below, above), strict=True)))

@@ -14,15 +14,15 @@ from simfl.common.arrays import FloatArray
 from simfl.study.studyfile import VARIANT, Interval, Sample, Study, level, value_of
 
 MOST_CROSSED = 32
-"""Combinations of a search's listed values that are all tried before it begins."""
+"""Up to this many combinations of a search's listed values are all checked before it begins."""
 
 
 @dataclass(frozen=True)
 class Setting:
     """One point without its seed.
 
-    `values` are the keys to set, each with its value and where the study says so; `factors` the
-    columns that tell points apart.
+    `values` are the keys to set, each with its value and its place in the study file; `factors` are
+    the columns that identify points.
     """
 
     values: dict[str, tuple[Any, str]]
@@ -43,9 +43,10 @@ def settings(study: Study) -> list[Setting]:
 
 
 def one_after_another(*kinds: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys with their values in the order in which they are set: a key that is set twice is last.
+    """Keys with their values in the order in which they are set; a key that is set twice comes
+    last.
 
-    So a section that is set as a whole in between does not replace it.
+    So a whole section that is set in between does not overwrite it.
     """
     found: dict[str, Any] = {}
     for kind in kinds:
@@ -94,13 +95,13 @@ def _sample(study: Study) -> list[Setting]:
     ]
     drawn = [Setting(row, {key: value for key, (value, _) in row.items()}) for row in rows]
     if sample.method == "saltelli":
-        return drawn  # the design is made of all its rows
-    # Of whole numbers some are drawn twice: the same run, which tells nothing new.
+        return drawn  # the design needs all its rows
+    # Whole numbers may be drawn twice; the second run would be the same.
     return list({tuple(one.factors.values()): one for one in drawn}.values())
 
 
 def chosen(study: Study, choice: Sequence[float | int]) -> Setting:
-    """The setting of one trial of a search: of each key its value, or its place in a list."""
+    """The setting of one trial of a search: for each key its value, or its index in a list."""
     assert study.search is not None
     common = {key: (value, study.origin("set", key)) for key, value in study.set.items()}
     values: dict[str, tuple[Any, str]] = {}
@@ -118,8 +119,8 @@ def chosen(study: Study, choice: Sequence[float | int]) -> Setting:
 def corners(study: Study) -> list[Setting]:
     """Settings that show whether every value of a search is accepted, before anything runs.
 
-    All values of its lists with each other, or where they are many, one list after the other; with
-    the least and with the greatest value of every interval.
+    All combinations of its lists' values or, if there are too many, one list after the other; each
+    with the lowest and the highest value of every interval.
     """
     assert study.search is not None
     over = list(study.search.over.values())
@@ -181,12 +182,12 @@ def scaled(unit: float, interval: Interval) -> float | int:
     """The value of an interval at a place in [0, 1)."""
     low, high = interval.low, interval.high
     if interval.integer:
-        # Every whole number of the interval has the same share of [0, 1).
+        # Every whole number of the interval gets an equal share of [0, 1).
         low, high = math.ceil(low), math.floor(high) + 1
     if interval.scale == "log":
         value = math.exp(math.log(low) + unit * (math.log(high) - math.log(low)))
     else:
         value = low + unit * (high - low)
-    # What rounding takes beyond an end, as of exp(log(low)), is the end.
+    # Rounding may exceed an end of the interval, as in exp(log(low)).
     value = math.floor(value) if interval.integer else value
     return min(max(value, low), math.floor(interval.high) if interval.integer else high)

@@ -16,11 +16,13 @@ from simfl.study.figures import Bounds
 
 FEWEST_SEEDS = 3
 LARGE = 300.0
-"""From this t on the error of the mean is nothing beside that of the spread."""
+"""Above this t, the error of the mean is negligible compared with that of the spread."""
 
 
 def effect_size(pairs: FloatArray, difference: float) -> float:
-    """g_av of `pairs` (seeds, 2) whose mean difference it is; NaN of few, or without a spread."""
+    """g_av of `pairs` (seeds, 2) with this mean `difference`; NaN with few seeds or without a
+    spread.
+    """
     count = len(pairs)
     spread = _spread(pairs) if count >= FEWEST_SEEDS else 0.0
     if not spread:
@@ -29,10 +31,10 @@ def effect_size(pairs: FloatArray, difference: float) -> float:
 
 
 def effect_interval(pairs: FloatArray, differences: FloatArray, confidence: float) -> Bounds:
-    """An interval for the effect that all seeds there may be would have.
+    """A confidence interval for the effect in the population of seeds.
 
-    By the noncentral t distribution, with the correlation of the pairs taken as it is (Algina,
-    Keselman, Educ. Psychol. Meas. 63:537, 2003). NaN of few seeds, or where one of the spreads is
+    From the noncentral t distribution, taking the correlation of the pairs as known (Algina,
+    Keselman, Educ. Psychol. Meas. 63:537, 2003). NaN with few seeds, or if one of the spreads is
     unknown.
     """
     count = len(pairs)

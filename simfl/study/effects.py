@@ -17,9 +17,9 @@ from simfl.study.figures import Bounds, is_yes_or_no
 from simfl.study.targets import ended_badly, judged, target_of
 
 LEAST_CHANCE = 0.02
-"""Share of a variance from which chance shows in the two digits of an index."""
+"""Share of a variance from which chance becomes visible in an index of two digits."""
 MOST_BINS = 32
-"""For sampled factors; fewer where there are fewer than their square of settings."""
+"""For sampled factors; with fewer than this number squared of settings there are fewer bins."""
 
 
 def main_effects(
@@ -27,14 +27,13 @@ def main_effects(
 ) -> pd.DataFrame:
     """The main effect of each level of each factor, all else being equal.
 
-    The effect of a level is the mean, over the runs that share the seed, all other factors and
-    `within` (keys that were sampled), of its difference to those runs' mean; ci is half the width
-    of Student's 95 % interval over `replications`. One row per factor and level: blocks (groups of
-    such runs), effect, ci. A figure that says yes or no of each run has no ci where an effect is
-    the same with every seed: a few seeds do not show that it always is. Nor do they of an accuracy
-    of few test examples: its ci is that of `coarse.py` then. Groups in which a level or
-    a figure is missing are left out; a factor without any whole group has no rows, nor has a figure
-    that is not `explainable`.
+    A block consists of the runs that share the seed, all other factors and `within` (sampled keys).
+    The effect of a level is the mean over blocks of its difference from the block's mean; ci is
+    half the width of Student's 95 % interval over `replications`. One row per factor and level:
+    blocks, effect, ci. If the effect on a yes-or-no figure is the same with every seed, ci is NaN:
+    a few seeds do not show that it always is. For an accuracy on few test examples, ci is then that
+    of `coarse.py`. Blocks in which a level or a figure is missing are left out; a factor without a
+    complete block has no rows, nor has a figure that is not `explainable`.
     """
     table = judged(table, metric)
     rows = []
@@ -44,7 +43,7 @@ def main_effects(
         if blocks.shape[1] < 2 or blocks.empty:
             continue
         effects = blocks.sub(blocks.mean(axis=1), axis=0)
-        # Sums in another order differ in their last bits.
+        # Sums in a different order differ in their last bits.
         size = blocks.abs().max(axis=1)
         effects = replications(effects.where(effects.abs().gt(ROUNDING * size, axis=0), 0.0))
         step = step_of(table, metric) * math.sqrt(len(effects) / len(blocks))
@@ -61,17 +60,17 @@ def main_effects(
 
 
 def reached_by_all(table: pd.DataFrame, metric: str) -> bool:
-    """Whether a figure is not a target, or one that no run missed."""
+    """Whether a figure is not a target, or is a target that every run met."""
     return target_of(metric) is None or bool(table[metric].notna().all())
 
 
 def explainable(table: pd.DataFrame, metric: str) -> bool:
-    """Whether effects on a figure mean anything: all have it, and it can be compared."""
+    """Whether effects on a figure are meaningful: all runs have it, and it is comparable."""
     return reached_by_all(table, metric) and caveat(table, metric) is None
 
 
 def not_explained(table: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
-    """Of `metrics` without effects and indices, why; and which runs the others leave out."""
+    """Why some of `metrics` have no effects or indices, and which runs the others leave out."""
     found = [
         f"main effects and Sobol indices of {metric} are not computed: {_reason(table, metric)}"
         for metric in metrics
@@ -101,20 +100,21 @@ def first_order_indices(
     """First-order Sobol indices: the share of the variance that a factor explains alone.
 
     S_i = Var(E[Y | X_i]) / Var(Y) over the settings of the study (Sobol 1993; Saltelli et al.,
-    Global Sensitivity Analysis, 2008, Eq. 4.3), Y being what a setting's seeds have as their mean
-    in the long run. It is estimated from the runs as they are: settings are grouped by the factor's
-    levels, or by equally full bins where it was sampled (Plischke, Borgonovo, Smith, EJOR 226,
-    2013), and corrected for what so many groups explain by chance, so that a factor without
-    influence has an index of about 0, which may be negative. Of a factor that is crossed with all
-    others, chance is what the seeds of a setting differ by; else the other factors, too (epsilon
-    squared; Kelley, PNAS 21, 1935). What the seeds leave to chance is no part of Var(Y) either: a
-    factor that explains all has an index of about 1, however few they are.
+    Global Sensitivity Analysis, 2008, Eq. 4.3), where Y is a setting's expected value over seeds.
+    It is estimated from the given runs: settings are grouped by the factor's levels, or in bins of
+    equal size if it was sampled (Plischke, Borgonovo, Smith, EJOR 226, 2013). The estimate is
+    corrected for what that many groups explain by chance, so a factor without influence has an
+    index of about 0, which may be negative. For a factor that is crossed with all others, chance is
+    the variance between seeds of a setting; otherwise it includes the other factors (epsilon
+    squared; Kelley, PNAS 21, 1935). Var(Y) excludes the variance due to seeds, too: a factor that
+    explains everything has an index of about 1, however few seeds there are.
+
     One row per numeric factor: index, low and high (90 % jackknife interval, cut to [0, 1]),
-    groups, settings. What is left out for the interval is what chance decided: tenths of the
-    settings where there are `sampled` factors, else one seed after the other. Where chance may be
-    all that there is the interval is all of [0, 1], and there may be no index. With a single seed
-    chance is unknown: it counts as none, and there is no interval. A target that some runs missed
-    has no rows, nor has any other figure that is not `explainable`.
+    groups, settings. The jackknife leaves out tenths of the settings if there are `sampled`
+    factors, otherwise one seed at a time. If everything may be chance, the interval is all of [0,
+    1], and the index may be NaN. With a single seed, chance is unknown: it is taken as zero, and
+    there is no interval. A target that some runs missed has no rows, nor has any other figure that
+    is not `explainable`.
     """
     table = judged(table, metric)
     missed = not explainable(table, metric)
@@ -150,23 +150,24 @@ def first_order_indices(
 
 
 def as_share(index: float) -> float:
-    """An index as it is shown: its estimate may lie beyond 0 to 1, and what it estimates does not.
+    """An index as it is displayed: an estimate may lie outside [0, 1], the true index cannot.
 
-    The interval beside it is cut to the same.
+    The interval beside it is cut in the same way.
     """
     return float(np.clip(index, 0.0, 1.0))
 
 
 def setting_means(table: pd.DataFrame, metric: str, factors: Sequence[str]) -> pd.DataFrame:
-    """The mean of a figure over the seeds of every setting, with its factors, by its point."""
+    """The mean of a figure over the seeds of every setting, with its factors, indexed by point."""
     settings = table.groupby("point", sort=True)
     return settings[list(factors)].first().assign(**{metric: settings[metric].mean()})
 
 
 def left_to_chance(table: pd.DataFrame, metric: str) -> list[str]:
-    """A sentence on how much of a figure's variance over the settings its seeds leave to chance.
+    """A sentence on how much of a figure's variance between settings is due to few seeds.
 
-    Total indices count it for every key, also for one that does nothing. None where it is small.
+    Total indices include this share for every key, even one without influence. Empty if it is
+    small.
     """
     by_seed = judged(table, metric).pivot(index="point", columns="seed", values=metric)
     if by_seed.shape[1] < 2:
@@ -193,16 +194,18 @@ def _groups(levels: FloatArray) -> IntArray:
 
 
 def _is_crossed(means: pd.DataFrame, factor: str, others: Sequence[str]) -> bool:
-    """Whether every level of a factor stands once beside all that the others are, which differ."""
+    """Whether every level of a factor occurs once with each combination of the others, which
+    differ.
+    """
     beside = means[list(others)].drop_duplicates()
     whole = len(means) == means[factor].nunique() * len(beside)
     return len(beside) > 1 and whole and not means[[factor, *others]].duplicated().any()
 
 
 def _noise(by_seed: pd.DataFrame) -> float:
-    """The variance of a setting's mean that its seeds leave; 0 where a single one does not tell.
+    """The variance of a setting's mean that is due to few seeds; 0 if unknown (a single seed).
 
-    What a seed does to all settings alike is none.
+    An effect of a seed that is the same for all settings does not count.
     """
     whole = by_seed.dropna().to_numpy(dtype=float)
     settings, seeds = whole.shape
@@ -214,11 +217,12 @@ def _noise(by_seed: pd.DataFrame) -> float:
 
 
 def _explained(values: FloatArray, groups: IntArray, noise: float, crossed: bool) -> float:
-    """The share of the variance that groups explain, beyond chance in either.
+    """The share of the variance that groups explain, corrected for chance.
 
-    `noise` is the variance that the seeds leave in each value. By chance groups explain as much of
-    it where they are `crossed` with all others, else as much as is left within them. NaN where
-    nothing varies, where a group has one setting, or where noise may be all that there is.
+    `noise` is the variance of each value that is due to few seeds. If the factor is `crossed` with
+    all others, groups explain as much of the variance by chance; otherwise as much as remains
+    within them. NaN if nothing varies, if every group has one setting, or if everything may be
+    noise.
     """
     count, size = len(np.unique(groups)), values.size
     total = float(((values - values.mean()) ** 2).sum())
@@ -234,13 +238,13 @@ def _explained(values: FloatArray, groups: IntArray, noise: float, crossed: bool
 
 
 def _explained_there(values: FloatArray, groups: IntArray, noise: float, crossed: bool) -> float:
-    """`_explained` by the settings that have a value."""
+    """`_explained` for the settings that have a value."""
     there = ~np.isnan(values)
     return _explained(values[there], groups[there], noise, crossed)
 
 
 def _without_a_tenth(values: FloatArray) -> FloatArray:
-    """The values (settings,) without one tenth after the other, NaN there: (10, settings)."""
+    """The values (settings,) with one tenth of them at a time replaced by NaN: (10, settings)."""
     parts = min(10, values.size)
     left = np.tile(values, (parts, 1))
     left[np.arange(values.size) % parts, np.arange(values.size)] = math.nan
@@ -250,9 +254,9 @@ def _without_a_tenth(values: FloatArray) -> FloatArray:
 def _jackknife_interval(index: float, left: Sequence[float]) -> Bounds:
     """The 90 % interval of an index by the delete-a-group jackknife, cut to [0, 1].
 
-    Efron, Stein, Ann. Statist. 9 (1981), with Student's quantile. `left` are the indices without
-    one group after the other; NaN below two. Where chance may be all that one of them saw, nothing
-    is known: all of [0, 1].
+    Efron, Stein, Ann. Statist. 9 (1981), with Student's quantile. `left` are the indices with one
+    group left out at a time; NaN if fewer than two. If one of them may be chance alone, nothing is
+    known: all of [0, 1].
     """
     count = len(left)
     if count < 2:

@@ -1,8 +1,8 @@
 """How far runs exceed their bounds.
 
-Below 1 where the figure is known, from 1 to 2 where a target was missed, by how far the model was
-from it, and 2 where nothing is known, or the run diverged. It is above 0 exactly where `Bound.kept`
-does not say that the run keeps to the bound.
+An excess is below 1 if the figure is known; from 1 to 2 if a target was missed, by how far the
+model was from it; and 2 if nothing is known or the run diverged. It is above 0 exactly if
+`Bound.kept` does not say that the run meets the bound.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from simfl.study.targets import asked_by, target_of
 
 WORST = 2.0
 LEAST = 1e-9
-"""Of a bound that is not kept to: `< 3` by exactly 3."""
+"""Smallest excess if a bound is not met, as for `< 3` with exactly 3."""
 
 
 def excesses(runs: pd.DataFrame, bounds: Mapping[str, Bound]) -> pd.DataFrame:
-    """A row per run, a column per bound, as "time_s <= 3"."""
+    """A row per run and a column per bound, such as "time_s <= 3"."""
     found: dict[str, FloatArray] = {}
     for metric, one in bounds.items():
         kept, _ = one.kept(runs, metric)
@@ -34,7 +34,7 @@ def excesses(runs: pd.DataFrame, bounds: Mapping[str, Bound]) -> pd.DataFrame:
 
 
 def is_known(runs: pd.DataFrame, metric: str) -> BoolArray:
-    """Whether a figure of each run counts: of one that diverged, only a target that it met."""
+    """Whether each run's figure counts; for a run that diverged, only a target that it met."""
     there = runs[metric].notna().to_numpy()
     known: BoolArray = (
         there if target_of(metric) else there & (runs["status"] != "diverged").to_numpy()
@@ -43,7 +43,7 @@ def is_known(runs: pd.DataFrame, metric: str) -> BoolArray:
 
 
 def missed(runs: pd.DataFrame, metric: str) -> FloatArray:
-    """Of runs without a target, 1 and by which share the best model fell short of it."""
+    """For runs without a target: 1 plus the share by which the best model fell short of it."""
     asked = asked_by(metric)
     lack = np.ones(len(runs))
     if asked is not None:

@@ -23,7 +23,7 @@ ANYTHING: Bounds = (-math.inf, math.inf)
 
 @dataclass(frozen=True)
 class Figure:
-    """What a column holds, its unit, and the values between which it lies by its nature.
+    """What a column holds, its unit, and its possible range.
 
     `learned`: it says how good a model is.
     """
@@ -60,10 +60,10 @@ FIGURES = {
     ),
     "warnings": Figure("how many kinds of warnings the run has", "count", AMOUNT),
 }
-"""Columns of figures that every row of a study's table has."""
+"""The figures in every row of a study's table."""
 
 UNIT_ENDINGS = {"_s": "s", "_j": "J", "_b": "B"}
-"""What a name ends in that has its unit."""
+"""Endings of names that include the unit."""
 
 SHARE_ENDINGS = (
     "share",
@@ -81,17 +81,17 @@ SHARE_ENDINGS = (
     "inside_interval",
     "on_stroke",
 )
-"""What a name ends in that is no figure of a shipped measure (`kinds.py`) and lies in [0, 1]."""
+"""Endings of names of figures in [0, 1] that no shipped measure (`kinds.py`) defines."""
 
 YES_OR_NO_ENDINGS = ("reached", "bounded", "stable", "blocked", "only_all_block", "first")
-"""What it ends in where it is 1 or 0 for each run."""
+"""Endings of names of figures that are 1 or 0 for each run."""
 
 AMOUNT_ENDINGS = ("_s", "_j", "bytes")
-"""What it ends in where it is at least 0, unless it is an `error`, which has a sign."""
+"""Endings of names of figures that are at least 0; an `error` is excepted, since it has a sign."""
 
 
 def is_learned(metric: str) -> bool:
-    """Whether a figure goes by what is learned; of a measure of the user's own it is taken to."""
+    """Whether a figure depends on what is learned; a user's own measure is assumed to."""
     if metric in FIGURES:
         return FIGURES[metric].learned
     measure, dot, _ = metric.partition(".")
@@ -102,7 +102,7 @@ def is_learned(metric: str) -> bool:
 
 
 def bounds_of(metric: str) -> Bounds:
-    """Between which values a figure lies by its nature, infinite where nothing is known."""
+    """A figure's possible range, infinite if nothing is known."""
     if metric in FIGURES:
         return FIGURES[metric].bounds
     if target_of(metric) is not None:
@@ -118,7 +118,7 @@ def bounds_of(metric: str) -> Bounds:
 
 
 def is_yes_or_no(metric: str, values: FloatArray) -> bool:
-    """Whether a figure says yes (1) or no (0) of each run."""
+    """Whether a figure is 1 (yes) or 0 (no) for each run."""
     kind = kind_of(metric)
     says_so = metric.endswith(YES_OR_NO_ENDINGS) if kind is None else kind is Kind.YES_OR_NO
     return says_so and bool(np.isin(values, (0.0, 1.0)).all())
@@ -139,7 +139,7 @@ def cut(interval: Bounds, bounds: Bounds, values: FloatArray) -> Bounds:
 
 
 def with_unit(metric: str) -> str:
-    """A figure's name as an axis shows it: with its unit."""
+    """A figure's name with its unit, as an axis label."""
     if metric in FIGURES:
         unit = FIGURES[metric].unit
         name = metric.removesuffix("_s").removesuffix("_j")

@@ -1,9 +1,9 @@
-"""Whether a study is complete and unchanged since.
+"""Whether a study is complete and unchanged.
 
-To plan a study is to build every point's machines, which takes the libraries that train, and to
-gather it is to read every run. A finished study needs neither: beside its table stands what both
-were made of, and a look at sizes and dates of files tells whether that is still so. Any doubt, and
-the study is planned and gathered again.
+Planning a study assembles every point's machines, which imports the training libraries; collecting
+it reads every run. A finished study needs neither: a file beside its table records what both
+depended on, and sizes and dates of files tell whether it is still valid. In any doubt, the study is
+planned and collected again.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from simfl.study.studyfile import Study
 FINISHED = "finished.json"
 
 _MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-"""An import path of an installed module, as `package.module:Class`."""
+"""An import path of an installed module, such as `package.module:Class`."""
 
 _Stamps = dict[str, tuple[int, int]]
-"""Path -> bytes and the moment of the last change, in ns."""
+"""Path -> (size in bytes, time of the last change in ns)."""
 
 
 def is_finished(study: Study, folder: Path, data_root: Path | None = None) -> bool:
-    """Whether `folder` holds this study, every run of it, and their table, all unchanged.
+    """Whether `folder` holds this study with all its runs and their table, all unchanged.
 
-    `data_root` is the folder of data that an option named.
+    `data_root` is the data folder given as an option.
     """
     try:
         known = json.loads((folder / FINISHED).read_bytes())
@@ -39,7 +39,7 @@ def is_finished(study: Study, folder: Path, data_root: Path | None = None) -> bo
 
 
 def set_finished(study: Study, folder: Path, data_root: Path | None = None) -> None:
-    """Note that every run of the study is there and in its table."""
+    """Record that every run of the study has ended and is in its table."""
     content = _content(study, folder, data_root)
     if content is not None:
         with replacing(folder / FINISHED) as partial:
@@ -47,16 +47,16 @@ def set_finished(study: Study, folder: Path, data_root: Path | None = None) -> N
 
 
 def _content(study: Study, folder: Path, data_root: Path | None) -> dict[str, Any] | None:
-    """What a finished study was made of, as JSON has it; None where that cannot be told."""
+    """What a finished study depends on, as JSON; None if that cannot be determined."""
     base = study.base.where().source
     texts = set(filter(None, [*_texts(study.content), *_texts(base.content)]))
     if any(_MODULE.fullmatch(one) and ".py:" not in one for one in texts):
-        return None  # who knows where it lies, and what it imports
+        return None  # it is unknown where it lies and what it imports
     package = Path(__file__).parents[1]
     files = [*package.rglob("*.py"), *package.rglob("*.yaml")]
     files += (package.parent / "devices").glob("*.yaml")
     places = {base.base_dir, study.where().source.base_dir, study.base.below(data_root).data_root}
-    # A point may have a data root of its own; what of it is read is named beside it.
+    # A point may have its own data root; the files read from it are named beside it.
     roots = set(filter(None, [*_roots(study.content), *_roots(base.content)]))
     places |= set(map(Path, roots))
     for text in texts - roots:
@@ -75,7 +75,7 @@ def _content(study: Study, folder: Path, data_root: Path | None) -> dict[str, An
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text in nested values, keys left out."""
+    """Every text in nested values, without keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -87,7 +87,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _roots(value: Any) -> Iterator[str]:
-    """Every text that nested values have as a root of data, be it one of a grid."""
+    """Every text under a key `root` (a data folder) in nested values, including those in a grid."""
     if isinstance(value, Mapping):
         for key, one in value.items():
             is_root = str(key).rpartition(".")[2] == "root"
@@ -98,9 +98,10 @@ def _roots(value: Any) -> Iterator[str]:
 
 
 def _files(path: Path, study: Path) -> list[Path]:
-    """What a name in a scenario may be read for: a file, with modules beside it, or a folder.
+    """The files that a name in a scenario may refer to: one file with modules beside it, or a
+    folder.
 
-    A folder of data, or of profiles, is read whole, but for what the study's own folder has.
+    A folder of data or profiles is included whole, except for the study's own folder.
     """
     try:
         if path.is_dir():
@@ -108,7 +109,7 @@ def _files(path: Path, study: Path) -> list[Path]:
             return [one for one in found if one.is_file()]
         if path.is_file():
             return [path, *(path.parent.glob("*.py") if path.suffix == ".py" else ())]
-    except OSError:  # a text that is no name of a file
+    except OSError:  # a text that is not a file name
         pass
     return []
 

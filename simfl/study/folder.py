@@ -1,7 +1,7 @@
 """A study's folder: runs by their digests, shared results, locks, and the table of all runs.
 
-Several processes, on one machine or many, may work in one folder: a point is run by whoever holds
-its lock, which the operating system frees when its holder ends, however it ends.
+Several processes, on one machine or many, may work in one folder. A point is run by the process
+that holds its lock; the operating system releases the lock when that process ends for any reason.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from simfl.study.studyfile import Study, in_one_column
 
 
 class StudyFolder:
-    """The folder of one study; `open` makes it.
+    """The folder of one study; `open` creates it.
 
-    `runs` holds the run folders, `results` what runs share, `locks` who is at work.
+    `runs` holds the run folders, `results` what runs share, `locks` the locks of running points.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,11 +40,11 @@ class StudyFolder:
         self.runs, self.results, self.locks = (path / name for name in ("runs", "results", "locks"))
 
     def open(self, study: Study) -> None:
-        """Make the folder, or go on with it; raises `FolderInUse` where something else lies there.
+        """Create the folder, or continue in it; raises `FolderInUse` if it holds something else.
 
         A study that has changed since keeps every run that it still has; it is known by its name.
         """
-        # Beside its runs: a folder that merely holds a file of this name may be the user's own.
+        # A folder that merely contains a file of this name may be the user's own.
         is_study = (self.path / STUDY).is_file() and self.locks.is_dir()
         if self.path.exists() and not self.path.is_dir():
             raise FolderInUse(f"{self.path}: a file; choose another --out")
@@ -72,7 +72,7 @@ class StudyFolder:
         )
 
     def make(self) -> None:
-        """Make the folders that a run needs."""
+        """Create the folders that a run needs."""
         for folder in (self.runs, self.results, self.locks):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -81,7 +81,7 @@ class StudyFolder:
         return self.runs / point.folder_name
 
     def has_ended(self, point: Point) -> bool:
-        """Whether the point has been run to its end; a damaged manifest does not say so."""
+        """Whether the point's run has ended; False if its manifest is damaged."""
         try:
             return _is_end_of(point, load_run(self.run_folder(point)).manifest)
         except (OSError, LookupError, RunFolderError):
@@ -89,9 +89,9 @@ class StudyFolder:
 
     @contextmanager
     def claim(self, name: str) -> Iterator[bool]:
-        """Whether the run called `name` is the caller's to run; held until the block ends.
+        """Whether the caller may run `name`; if so, the lock is held until the block ends.
 
-        Raises `OSError` where the lock cannot be made.
+        Raises `OSError` if the lock cannot be created.
         """
         lock = FileLock(self.locks / f"{name}.lock")
         try:
@@ -105,9 +105,10 @@ class StudyFolder:
             lock.release()
 
     def collect(self, study: Study, points: list[Point]) -> tuple[pd.DataFrame, list[str]]:
-        """Write `runs.parquet`, one row per run that has ended, in the study's order; read it.
+        """Write `runs.parquet`, one row per run that has ended, in the study's order; returns the
+        table.
 
-        With it a line for each run that is damaged, which has no row.
+        Also returns a line for each damaged run, which gets no row.
         """
         rows, unreadable = self.rows(study, points)
         factors = list(points[0].factors)
@@ -131,7 +132,9 @@ class StudyFolder:
         return table, unreadable
 
     def rows(self, study: Study, points: list[Point]) -> tuple[list[dict[str, Any]], list[str]]:
-        """A row of the table for every run of these that has ended, and a line for each damaged."""
+        """A row of the table for each of these runs that has ended, and a line for each damaged
+        one.
+        """
         targets = study.target_columns()
         rows: list[dict[str, Any]] = []
         unreadable: dict[Path, str] = {}
@@ -164,6 +167,6 @@ def _is_end_of(point: Point, manifest: Mapping[str, Any]) -> bool:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """The old file or the new one, never half, whoever else writes it."""
+    """Write a file atomically: readers see the old or the new content, never a part of it."""
     with replacing(path, f".{uuid4().hex}.partial") as partial:
         partial.write_bytes(content)

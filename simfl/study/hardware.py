@@ -1,9 +1,10 @@
 """Hardware uncertainty of a study's answers: its settings on drawn sets of machines.
 
-Draw k of the machines is the same for all settings (common random numbers), and has one of the
-seeds, in turn. What the machines of a draw change is told by the run of that setting and seed on
-the machines as their profiles say: the mean over the seeds is moved by as much, seconds, joules
-and bytes by the ratio, other figures by the difference. So seeds do not count as hardware.
+Draw k of the machines is the same for all settings (common random numbers) and uses one of the
+seeds in turn. Its effect is found by comparison with the run of the same setting and seed on the
+machines as profiled. The mean over the seeds is then changed by as much: by the ratio for seconds,
+joules and bytes, by the difference for other figures. So variation between seeds does not count as
+hardware.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ from simfl.study.words import Row
 from simfl.study.yes_or_no import of_share
 
 OUTSIDE = 0.05
-"""Of all machines, so many lie beyond either end of an interval over hardware."""
+"""The share of all machines beyond each end of an interval over hardware."""
 LEAST_DRAWS = 19
-"""Of n draws the r-th from below and from above hold (n + 1 - 2 r) / (n + 1) of what is drawn."""
+"""Of n draws, the r-th lowest and r-th highest enclose (n + 1 - 2 r) / (n + 1) of all machines."""
 PROBABILITIES = {"keeps": "within bounds", "is_best": "is the best"}
-"""Columns of `hardware_best` by what they are called."""
+"""Columns of `hardware_best` with their headings."""
 
 
 def hardware_intervals(table: pd.DataFrame, drawn: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Where a figure's mean over the seeds lies on 90 % of the machines, a row per setting.
+    """Where a figure's mean over the seeds lies on 90 % of the machines, one row per setting.
 
-    `table` and `drawn` are those of a `LoadedStudy`. Columns: point, `draws` of which the figure is
-    known, `low` and `high`; NaN where the setting has no mean, inf where a drawn machine misses a
-    target. Each end is a figure of a draw, so far out that they hold 90 % of machines.
+    `table` and `drawn` are those of a `LoadedStudy`. Columns: point, `draws` in which the figure is
+    known, `low` and `high`; NaN if the setting has no mean, inf if a drawn machine misses a target.
+    Both ends are figures of draws, chosen such that they enclose 90 % of machines.
     """
     moved, _ = _moved(table, drawn, metric)
     rows = []
@@ -59,14 +60,14 @@ def hardware_differences(
     baseline: object,
     factors: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """`paired_differences` with four columns more: of the difference of means, by the machines.
+    """`paired_differences` with four more columns, about the difference of means over the machines.
 
-    `hardware_low` and `hardware_high` hold it on 90 % of the machines, of which both were run on
-    `draws`.
-    `holds` is the probability that the order of the two means is as their difference says, over
-    machines and seeds: the mean over the draws of Student's probability that the difference, with
-    the error that seeds leave, is on that side of zero. With one seed, whose error nobody knows, it
-    is over machines alone. NaN where there is no difference.
+    `hardware_low` and `hardware_high` enclose the difference on 90 % of the machines; `draws` is
+    the number of draws on which both settings were run. `holds` is the probability that the order
+    of the two means is as their difference says, over machines and seeds: for each draw, Student's
+    probability that the difference, with its error over seeds, is on that side of zero, averaged
+    over the draws. With one seed, whose error is unknown, it is over machines alone. NaN if there
+    is no difference.
     """
     found = paired_differences(table, metric, factor, baseline, factors)
     others = [name for name in factors if name != factor]
@@ -92,10 +93,11 @@ def hardware_differences(
 def hardware_best(drawn: pd.DataFrame, asked: Best) -> pd.DataFrame:
     """The probability that a setting is within bounds, and that it is the best of those.
 
-    A row per setting: point, `draws`, `keeps` and `is_best`, shares of these draws, each of which
-    is a machine and a seed. Draws of which some setting's run is missing are left out. Where a run
-    ended without a target and before its bound nobody knows whether it keeps to it, and it does not
-    count as if it did. Settings that cannot be compared are never the best; several that are share.
+    One row per setting: point, `draws`, and the shares of draws (each a set of machines with a
+    seed) in which the setting meets the bounds (`keeps`) and is the best (`is_best`). Draws in
+    which the run of some setting is missing are left out. A run that ended without a target and
+    before the bound may or may not meet it; it counts as not meeting it. Settings that cannot be
+    compared are never the best; several equally good ones share a draw.
     """
     ended = drawn[drawn["status"].isin(ENDED)]
     settings_of = ended.groupby(DRAW)["point"].transform("size")
@@ -139,9 +141,9 @@ def hardware_sentences(study: LoadedStudy) -> list[str]:
 
 
 def _moved(table: pd.DataFrame, drawn: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, bool]:
-    """The drawn runs with each setting's mean over the seeds on their machines, `value`.
+    """The drawn runs with `value`, each setting's mean over the seeds on their machines.
 
-    And whether means were moved by ratios.
+    Also returns whether means were scaled by ratios.
     """
     plain = judged(table, metric)
     target = target_of(metric)
@@ -161,16 +163,16 @@ def _moved(table: pd.DataFrame, drawn: pd.DataFrame, metric: str) -> tuple[pd.Da
     known = np.concatenate([before, after])
     by_ratio = bounds_of(metric) == AMOUNT and bool((known[~np.isnan(known)] > 0).all())
     value = mean * (after / before) if by_ratio else mean + (after - before)
-    # Where the machines change nothing, neither may rounding.
+    # If the machines change nothing, rounding must not either.
     value = np.where(after == before, mean, value)
     return ended.assign(value=value), by_ratio
 
 
 def _ends(values: FloatArray) -> Bounds:
-    """The ends of the interval over the draws; infinite ones take no part in sums.
+    """The ends of the interval over the draws; infinite values are never averaged.
 
-    Of n draws the r-th from below lies above a share of r / (n + 1) of all machines in the mean
-    (David, Nagaraja, Order Statistics, 2003, section 2.5).
+    A share r / (n + 1) of all machines lies, on average, below the r-th lowest of n draws (David,
+    Nagaraja, Order Statistics, 2003, section 2.5).
     """
     if not values.size:
         return math.nan, math.nan
@@ -180,10 +182,10 @@ def _ends(values: FloatArray) -> Bounds:
 
 
 def _holds(differences: FloatArray, one: Row, scale: FloatArray) -> float:
-    """The probability that the difference of two means has the sign that it has.
+    """The probability that the difference of two means has the sign that was found.
 
-    `scale` is by how much a draw stretches the error that the seeds leave. A draw in which nobody
-    knows counts half.
+    `scale` is the factor by which a draw scales the error over seeds. A draw in which the sign is
+    unknown counts half.
     """
     sign = np.sign(one["difference"])
     if not sign or not differences.size:
@@ -202,7 +204,7 @@ def _holds(differences: FloatArray, one: Row, scale: FloatArray) -> float:
 
 
 def in_interval(low: float, high: float) -> str:
-    """An interval over hardware in a table, as "118 to 1510", "the same", "118 or more"."""
+    """An interval over hardware for a table, such as "118 to 1510", "the same" or "118 or more"."""
     if math.isnan(low):
         return "-"
     if math.isinf(high):
@@ -213,15 +215,15 @@ def in_interval(low: float, high: float) -> str:
 
 
 def _in_short(value: float) -> str:
-    """Three digits; up to a million without an exponent."""
+    """Three significant digits; no exponent below a million."""
     text = f"{value:.3g}"
     return f"{float(text):.0f}" if "e+" in text and abs(value) < 1e6 else text
 
 
 def in_probability(share: float, draws: int) -> str:
-    """A share of so many draws with its 95 % interval, as "0.61 (0.46 to 0.74)".
+    """A share of so many draws with its 95 % interval, such as "0.61 (0.46 to 0.74)".
 
-    All of them, or none, is a bound that holds in 95 of 100 cases, as "> 0.94" of 50 draws.
+    If it is all or none of them, a one-sided 95 % bound, such as "> 0.94" for 50 draws.
     """
     if math.isnan(share):
         return "-"

@@ -9,20 +9,21 @@ from statistics import NormalDist
 from simfl.runs.runfolder import LoadedRun
 
 DRAWS = 20
-"""Drawn machines of the command that is offered: fewer than 19 hold no 90 % interval."""
+"""Drawn machines in the suggested command; fewer than 19 give no 90 % interval."""
 
 
 def how_sure(run: LoadedRun) -> list[str]:
-    """What the test examples leave open, and the command that puts error bars beside the figures.
+    """How uncertain the accuracy is, given the number of test examples, and the command for error
+    bars.
 
-    The interval of the accuracy is Wilson's (JASA 22:209, 1927), with 95 %; in closed form, as the
-    end of a run is no place to load scipy.
+    The 95 % interval of the accuracy is Wilson's (JASA 22:209, 1927). Its closed form avoids
+    loading scipy at the end of a run.
     """
     sentences = []
     accuracy, _ = run.last_scores or (math.nan, math.nan)
     examples = int(run.manifest.get("test_examples", 0))
     right = accuracy * examples
-    # An accuracy of tokens, or one that an app reports, is no share of the test examples.
+    # An accuracy over tokens, or one reported by an app, is not a share of the test examples.
     is_share = math.isfinite(right) and math.isclose(right, round(right), abs_tol=1e-3)
     if examples and is_share and run.accuracy_name == "accuracy":
         z2 = NormalDist().inv_cdf(0.975) ** 2

@@ -1,7 +1,8 @@
 """Possible ranges of the shipped measures' figures, to bound their intervals.
 
-It stands here, not at the measures, as those load the libraries that train, and tables of studies
-are printed without them. Of measures of one's own the names tell (`figures.bounds_of`).
+They are listed here, not with the measures, because the measures import the training libraries,
+which printing a study's tables does not need. For users' own measures, names decide
+(`figures.bounds_of`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """What a figure is of each run."""
+    """What kind of value a figure has in each run."""
 
     SHARE = "in [0, 1]"
     YES_OR_NO = "1 or 0"
@@ -22,7 +23,7 @@ class Kind(Enum):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Between which values it lies."""
+        """The possible range."""
         return _BOUNDS[self]
 
 
@@ -171,10 +172,10 @@ KINDS: Mapping[str, Mapping[str, Kind]] = {
         "idle_energy_share": Kind.SHARE,
     },
 }
-"""Measure -> figure -> what it is."""
+"""Measure -> figure -> its kind."""
 
 
 def kind_of(metric: str) -> Kind | None:
-    """What `measure.figure` of a shipped measure is; None of every other figure."""
+    """The kind of `measure.figure` of a shipped measure; None for every other figure."""
     measure, _, figure = metric.partition(".")
     return KINDS[measure].get(figure) if measure in KINDS else None

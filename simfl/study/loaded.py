@@ -26,9 +26,9 @@ from simfl.study.words import in_cell, in_digits
 
 STUDY, TABLE = "study.yaml", "runs.parquet"
 DRAW = "draw"
-"""The column of a table of runs that says on which drawn machines a run was; none: on its own."""
+"""The column of a table of runs with the number of the draw of machines; absent without draws."""
 REMEDY = "run `simfl study ... --collect`"
-"""What makes the table of a study's runs anew."""
+"""The command that recreates the table of a study's runs."""
 
 
 class LoadedStudy:
@@ -50,9 +50,9 @@ class LoadedStudy:
         self.questions: Questions = study.questions
         """The study's questions, including defaults."""
         self.sample: Sample | None = study.points.sample
-        """How points were drawn, where they were."""
+        """How points were sampled, if they were."""
         self.search: Search | None = study.search
-        """How settings were searched for, where they were."""
+        """How settings were searched for, if they were."""
         self.written_ns = (path / TABLE).stat().st_mtime_ns
         """When the table was written."""
         every = _read_table(path / TABLE, study.name)
@@ -120,7 +120,7 @@ class LoadedStudy:
         )
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: every setting with its means."""
+        """HTML for a notebook: every setting with its means."""
         runs, metrics, factors = self.table, self.metrics, self.factors
         ended = f"{len(self.completed)} of {len(runs)} runs completed"
         title = f"{self.content.get('name', self.path.name)}: {ended}"
@@ -142,10 +142,10 @@ def load_study(path: Path | str) -> LoadedStudy:
 
 
 def _read_table(path: Path, study: str) -> pd.DataFrame:
-    """The table of a study's runs; raises `RunFolderError` where it is another table."""
+    """The table of a study's runs; raises `RunFolderError` if it is another table."""
     try:
         table = pd.read_parquet(path.absolute())
-    except (OSError, ValueError) as error:  # of Arrow's errors some are the one, some the other
+    except (OSError, ValueError) as error:  # Arrow's errors are of either type
         raise RunFolderError(f"{path}: not readable as Parquet ({error}); {REMEDY}") from error
     absent = [name for name in ("point", "seed", "folder", "status") if name not in table]
     if absent:

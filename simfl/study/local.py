@@ -1,7 +1,7 @@
-"""The local engine: points in long-lived processes of this machine.
+"""The local engine: runs points in long-lived processes of this machine.
 
 A process that dies (out of memory, killed) is replaced and its point is tried again, a few times.
-Processes end with the one that started them, however it ends.
+Worker processes end with the process that started them, for whatever reason it ends.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from simfl.protocols.publication import Progress
 from simfl.study.worker import Outcome, Task, work
 
 MOST_DEATHS = 3
-"""Times that one point may take its process down before it counts as failed."""
+"""How often one point's process may die before the point counts as failed."""
 
 GRACE_SECONDS = 20.0
-"""How long an interrupted process may take to leave a run folder that can be resumed."""
+"""How long an interrupted process may take to leave a resumable run folder."""
 
 Watch = Callable[[str, Progress], None]
 
@@ -33,8 +33,8 @@ def run_locally(
 ) -> Iterator[Outcome]:
     """Yields each task's outcome as soon as it is available.
 
-    `watch` is told the task's name with every version that a run has reached. Whatever ends this
-    early (Ctrl-C too) interrupts the processes, which leave folders that can be resumed.
+    `watch` is called with the task's name and progress at every new version of a run. If this ends
+    early (also by Ctrl-C), the processes are interrupted and leave folders that can be resumed.
     """
     waiting, deaths = deque(tasks), Counter[str]()
     crew = [_Worker() for _ in range(min(workers, len(tasks)))]
@@ -47,7 +47,7 @@ def run_locally(
             if not busy:
                 return
             for connection in wait(list(busy)):
-                worker = busy[connection]  # type: ignore[index]  # what went in comes out
+                worker = busy[connection]  # type: ignore[index]  # connections come back as passed
                 assert worker.task is not None
                 name = worker.task.name
                 try:
@@ -74,7 +74,7 @@ def run_locally(
 
 
 class _Worker:
-    """One process, the line to it, and the task that it has."""
+    """One process, the connection to it, and its current task."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
@@ -87,17 +87,19 @@ class _Worker:
 
     def give(self, task: Task) -> None:
         self.task = task
-        with suppress(OSError):  # a dead process is found out when its answer is awaited
+        with suppress(OSError):  # a dead process is noticed when its answer is awaited
             self.connection.send(task)
 
     def interrupt(self) -> None:
-        """Ask the process to leave what it does in good order."""
+        """Ask the process to stop its work in good order."""
         self.connection.close()
         if self.task is not None:
             self.process.terminate()
 
     def end(self, seconds: float = 0.0) -> int | None:
-        """Give the process so long to end by itself, then kill it; its exit code."""
+        """Give the process so many seconds to end by itself, then kill it; returns the exit
+        code.
+        """
         self.process.join(seconds)
         if self.process.is_alive():
             self.process.kill()
@@ -108,10 +110,10 @@ class _Worker:
 
 @contextmanager
 def _no_script() -> Iterator[None]:
-    """A process begun meanwhile does not run the script that began it, as it would otherwise.
+    """Processes started within this block do not run the calling script, as they would otherwise.
 
-    It needs nothing of it, and a script without `if __name__ == "__main__"` would begin the study
-    once more in each process.
+    They need nothing from it, and a script without `if __name__ == "__main__"` would start the
+    study again in each process.
     """
     script = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
@@ -122,7 +124,7 @@ def _no_script() -> Iterator[None]:
 
 
 def _serve(connection: Connection) -> None:
-    """A process's life: run tasks until nobody is there to give one."""
+    """The main function of a worker process: runs tasks until nobody sends any."""
 
     def report(progress: Progress) -> None:
         try:
@@ -130,7 +132,7 @@ def _serve(connection: Connection) -> None:
         except OSError:
             raise KeyboardInterrupt from None  # nobody listens any more: stop in good order
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process
     signal.signal(signal.SIGTERM, _interrupted)
     with suppress(EOFError, OSError, KeyboardInterrupt):
         while True:

@@ -1,10 +1,10 @@
 """Multiple comparisons: the role of luck in many verdicts, and in the best of many settings.
 
-The mean that is least of many is below its true value more often than not, so its interval, which
-is that of one setting that was named beforehand, holds less often than it says: of 8 settings that
-are alike in 81 to 88 of 100 studies instead of 95, of 24 in about 72 (by simulation, 3 to 10
-seeds). Other seeds know nothing of the choice. Of 24 settings that are like the baseline, in about
-half of all studies some verdict is "higher" or "lower".
+The least of many means is more often below its true value than above. Its interval is that of a
+setting that was named beforehand, so it is too optimistic: of 8 settings that are in truth alike,
+the best one's interval holds its true mean in 81 to 88 of 100 studies instead of 95; of 24, in
+about 72 (by simulation, 3 to 10 seeds). New seeds did not influence the choice. If 24 settings are
+in truth like the baseline, about half of all studies have some verdict "higher" or "lower".
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from collections.abc import Sequence
 import pandas as pd
 
 FEWEST = 4
-"""Settings or verdicts, among which the choice begins to show."""
+"""From so many settings or verdicts on, the effect of choosing among them is mentioned."""
 LEVEL = 0.05
-"""At which verdicts are told: one less the confidence of their intervals."""
+"""The significance level of verdicts: one minus the confidence of their intervals."""
 
 
 def of_verdicts(found: Sequence[tuple[str, pd.DataFrame]]) -> list[str]:
-    """A sentence about all verdicts of `paired_differences` of a study, each with its figure.
+    """A sentence about all verdicts of `paired_differences` in a study, each given with its figure.
 
-    It names those that are no more sure among so many, by Holm's procedure (Scand. J. Stat. 6:65,
-    1979), which holds however the figures hang together. None of few verdicts, or where no setting
-    is told from its baseline.
+    It names those that are no longer certain among so many, by Holm's procedure (Scand. J. Stat.
+    6:65, 1979), which holds for any dependence between figures. Empty for few verdicts, or if no
+    setting differs from its baseline.
     """
     known = [
         (one["p_value"], f"{metric} of {one[comparisons.columns[0]]}", one["verdict"])
@@ -50,7 +50,7 @@ def of_verdicts(found: Sequence[tuple[str, pd.DataFrame]]) -> list[str]:
 
 
 def of_best(settings: int) -> list[str]:
-    """A sentence about the best of many settings; none for few."""
+    """A sentence about the best of many settings; empty for few."""
     if settings < FEWEST:
         return []
     return [
@@ -60,7 +60,7 @@ def of_best(settings: int) -> list[str]:
 
 
 def of_front(settings: int) -> list[str]:
-    """A sentence about a Pareto front among many settings; none for few."""
+    """A sentence about a Pareto front among many settings; empty for few."""
     if settings < FEWEST:
         return []
     return [

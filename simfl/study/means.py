@@ -29,13 +29,13 @@ from simfl.study.words import R2
 from simfl.study.yes_or_no import of_share
 
 MOST_DIGITS = 17
-"""Of a number: these tell any two apart."""
+"""Significant digits that distinguish any two numbers."""
 
 _BEFORE_FACTORS, _AFTER_FACTORS = "folder", "status"
 
 
 def factor_names(table: pd.DataFrame) -> list[str]:
-    """The factors of a study's table of runs: what stands between its folder and its status."""
+    """The factors of a study's table of runs: the columns between `folder` and `status`."""
     columns = list(table.columns)
     return columns[columns.index(_BEFORE_FACTORS) + 1 : columns.index(_AFTER_FACTORS)]
 
@@ -110,7 +110,7 @@ def mean_interval(
     step: float = 0.0,
     bounds: Bounds | None = None,
 ) -> Bounds:
-    """Student's interval for the mean of `values` of a figure, cut to what the figure can be.
+    """Student's interval for the mean of a figure's `values`, cut to the figure's possible range.
 
     That is between `bounds`, by default those of the figure's name (`figures.bounds_of`).
     For a figure that says yes or no of each run, that of `yes_or_no.of_share`; for one that moves
@@ -125,10 +125,10 @@ def mean_interval(
 
 
 def setting_names(means: pd.DataFrame, factors: Sequence[str]) -> list[str]:
-    """What a chart calls each setting of `point_means`: its levels; numbers with their factor.
+    """Short names for the settings of `point_means`: their levels, numbers with their factor.
 
-    What all settings share is left out: factors, and keys within a section. Numbers have three
-    digits, or as many as it takes to tell settings apart.
+    Factors, and keys within a section, that all settings share are left out. Numbers have three
+    digits, or as many as it takes to distinguish the settings.
     """
     if not factors:
         return ["the scenario"] * len(means)
@@ -141,9 +141,9 @@ def setting_names(means: pd.DataFrame, factors: Sequence[str]) -> list[str]:
 
 
 def with_completed(names: Sequence[str], means: pd.DataFrame) -> list[str]:
-    """Names of settings of `point_means`; behind a name, how many of its seeds' runs completed.
+    """Names of settings of `point_means`, followed by how many of their seeds' runs completed.
 
-    Where all of the study's seeds did, the name alone.
+    If all of them completed, the name alone.
     """
     runs = means["runs"]
     seeds = runs + means["diverged"] + means["missing"]
@@ -154,7 +154,7 @@ def with_completed(names: Sequence[str], means: pd.DataFrame) -> list[str]:
 
 
 def _in_digits(means: pd.DataFrame, told: Sequence[str], digits: int) -> list[str]:
-    """Names of settings by these factors, with so many digits of numbers."""
+    """Names of settings by these factors, with numbers of so many digits."""
     columns = [_without_shared_keys([_short(one, digits) for one in means[name]]) for name in told]
     if len(told) > 1:
         for at, (short, name) in enumerate(zip(short_names(told), told, strict=True)):
@@ -167,9 +167,10 @@ def _in_digits(means: pd.DataFrame, told: Sequence[str], digits: int) -> list[st
 
 
 def levels_told_apart(levels: Iterable[Any]) -> dict[Any, Any]:
-    """What a table shows of each level of a factor.
+    """What a table shows for each level of a factor.
 
-    The level itself, of which tables show four digits, or text where other levels have the same.
+    The level itself, which tables show with four digits, or a text with more digits if levels would
+    look the same.
     """
     known = list(dict.fromkeys(levels))
     numbers = [one for one in known if isinstance(one, float)]
@@ -180,7 +181,7 @@ def levels_told_apart(levels: Iterable[Any]) -> dict[Any, Any]:
 
 
 def told_apart(table: pd.DataFrame, factors: Sequence[str]) -> pd.DataFrame:
-    """A table with the levels of its factors as `levels_told_apart` has them."""
+    """A table with the levels of its factors replaced by those of `levels_told_apart`."""
     texts = {name: levels_told_apart(table[name].tolist()) for name in factors}
     return table.assign(
         **{name: [its.get(one, one) for one in table[name].tolist()] for name, its in texts.items()}
@@ -188,7 +189,7 @@ def told_apart(table: pd.DataFrame, factors: Sequence[str]) -> pd.DataFrame:
 
 
 def _without_shared_keys(levels: list[str]) -> list[str]:
-    """Sections in one line of text (`studyfile.level`) without the keys that all of them share."""
+    """Sections as one line of text (`studyfile.level`) without the keys that all of them share."""
     sections = {text: {one for one in text.split(" ") if "=" in one} for text in levels}
     keys = [one for one in sections.values() if one]
     shared = set.intersection(*keys) if len(keys) > 1 else set()

@@ -1,8 +1,8 @@
-"""The Ray engine: points as tasks of an existing Ray cluster.
+"""The Ray engine: runs points as tasks on an existing Ray cluster.
 
-Where the workers see the study's folder, points are run in it as everywhere else, sharing results.
-Where they do not, a point is run in a folder of the worker's own and its run folder is sent back.
-A task whose node is lost is tried again on another one.
+Workers that see the study's folder run points in it and share results, as in the local engine. The
+others run a point in a folder of their own and send the run folder back. If a node is lost, its
+task is retried on another one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOCK_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Resources:
-    """What one point occupies: CPU cores and GPUs (shares of one are fine)."""
+    """What one point occupies: CPU cores and GPUs (may be fractional)."""
 
     cpus: float = 1.0
     gpus: float = 0.0
@@ -70,12 +70,14 @@ def run_on_ray(
 
 
 def work_somewhere(task: Task, token: Path) -> tuple[Outcome, bytes | None]:
-    """Run a task on whatever node this is; with its run folder, packed, where no token is seen."""
+    """Run a task on this node; also returns its packed run folder if the node does not see the
+    token.
+    """
     if token.exists():
         until = time.monotonic() + LOCK_SECONDS
         outcome = work(task)
         while outcome.status == "elsewhere" and time.monotonic() < until:
-            time.sleep(1.0)  # the node that was lost may still hold the lock
+            time.sleep(1.0)  # a lost node may still hold the lock
             outcome = work(task)
         return outcome, None
     with tempfile.TemporaryDirectory() as name:
@@ -86,7 +88,7 @@ def work_somewhere(task: Task, token: Path) -> tuple[Outcome, bytes | None]:
 
 
 def pack(folder: Path) -> bytes | None:
-    """A folder's files as one archive; None where there is no folder."""
+    """A folder's files as one archive; None if there is no folder."""
     if not folder.is_dir():
         return None
     buffer = io.BytesIO()
@@ -96,7 +98,7 @@ def pack(folder: Path) -> bytes | None:
 
 
 def unpack(packed: bytes, folder: Path) -> None:
-    """The files of `pack`, in a folder that is made."""
+    """Extract the files of `pack` into a folder, which is created."""
     folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
         archive.extractall(folder, filter="data")

@@ -11,20 +11,21 @@ from simfl.scenario.yaml_source.source import Source
 from simfl.study.targets import column_name
 
 SEEDS = 5
-"""With how many seeds it is run: its own and those after it."""
+"""The number of seeds: the scenario's own and those after it."""
 FIGURES = ("accuracy", "loss", "time_s", "energy_j", "client_energy_j", "bytes")
 
 
 def is_a_scenario(content: Mapping[str, Any], of_a_study: Collection[str]) -> bool:
-    """Whether a file's content is a scenario and has none of a study's keys, `name` apart."""
+    """Whether a file's content is a scenario, with none of a study's keys except `name`."""
     return {"data", "population"} <= set(content) and set(content) & set(of_a_study) <= {"name"}
 
 
 def study_of(scenario: Source, overrides: Sequence[str]) -> Source:
-    """The study of a scenario's file: its main figures, and what it takes to where it may stop.
+    """The study of a scenario's file: its main figures, and the cost of reaching the target it
+    stops at.
 
-    Where that is, `overrides` may say (`stop.accuracy=0.9`), which the study sets in its run.
-    Its name is not the scenario's, by which a run folder may be called.
+    `overrides` may set that target (`stop.accuracy=0.9`); the study then sets it in its runs. The
+    study's name differs from the scenario's, which may be the name of a run folder.
     """
     content = scenario.with_overrides(overrides).content
     seed, stop = content.get("seed", 0), content.get("stop")

@@ -20,8 +20,8 @@ Direction = Literal["max", "min"]
 def pareto_front(table: pd.DataFrame, objectives: Mapping[str, Direction]) -> pd.Series[bool]:
     """Whether each row is on the front: no other row is as good in all columns and better in one.
 
-    A row in which an objective is missing (NaN) is not on the front, and dominates nobody; nor does
-    one with a caveat (`comparable.py`) about an objective that others do not have.
+    A row that lacks an objective (NaN) is not on the front and dominates no other; nor does one
+    with a caveat (`comparable.py`) about an objective that others do not have.
     """
     signs = np.array([1.0 if way == "max" else -1.0 for way in objectives.values()])
     values = table[list(objectives)].to_numpy(dtype=float) * signs
@@ -37,7 +37,7 @@ def pareto_front(table: pd.DataFrame, objectives: Mapping[str, Direction]) -> pd
 
 
 def caveats_about(table: pd.DataFrame, metrics: Iterable[str]) -> list[Caveat]:
-    """In what the rows differ that keeps one of the figures from being compared."""
+    """The caveats in which the rows differ and that make one of the figures incomparable."""
     asked = list(metrics)
     return [
         caveat
@@ -49,9 +49,9 @@ def caveats_about(table: pd.DataFrame, metrics: Iterable[str]) -> list[Caveat]:
 def study_front(
     table: pd.DataFrame, factors: list[str], objectives: Mapping[str, Direction]
 ) -> pd.DataFrame:
-    """The settings of a study on the front of their means over the seeds, best first.
+    """The settings of a study on the Pareto front of their means over the seeds, best first.
 
-    Sorted by the first objective. `on_front` says which settings are not ranked, `unranked` names
+    Sorted by the first objective. `on_front` says which settings are not ranked; `unranked` lists
     them.
     """
     means = point_means(table, factors, list(objectives))
@@ -62,9 +62,9 @@ def study_front(
 def on_front(means: pd.DataFrame, objectives: Mapping[str, Direction]) -> pd.Series[bool]:
     """Whether each setting of `point_means` is on the front of those that can be ranked.
 
-    Not ranked are settings of which runs are missing that others have, since means over other seeds
-    are no comparison; of which some diverged, unless all objectives are targets; of which some runs
-    missed a target that is an objective (no mean); and those with a caveat.
+    Not ranked are settings that lack runs which others have (means over different seeds cannot be
+    compared), settings with diverged runs unless all objectives are targets, settings of which some
+    runs missed a target that is an objective (no mean), and those with a caveat.
     """
     whole = (means["missing"] == 0) & ~_diverged(means, objectives)
     ranked = means[list(objectives)].where(whole)
@@ -72,7 +72,7 @@ def on_front(means: pd.DataFrame, objectives: Mapping[str, Direction]) -> pd.Ser
 
 
 def _diverged(means: pd.DataFrame, objectives: Iterable[str]) -> pd.Series[bool]:
-    """The settings of which a run diverged, after which only targets are known."""
+    """The settings with a diverged run, for which only targets are known."""
     only_targets = all(target_of(one) is not None for one in objectives)
     return (means["diverged"] > 0) & (not only_targets)
 
@@ -80,7 +80,7 @@ def _diverged(means: pd.DataFrame, objectives: Iterable[str]) -> pd.Series[bool]
 def unranked(
     means: pd.DataFrame, factors: list[str], objectives: Mapping[str, Direction]
 ) -> list[str]:
-    """A sentence for every setting of `point_means` that is not ranked, with what its runs met."""
+    """A sentence for every setting of `point_means` that is not ranked, with the reason."""
     names = setting_names(means, factors)
     settings = list(zip(names, means.to_dict("records"), strict=True))
     missed = [

@@ -18,15 +18,16 @@ from simfl.study.design import Setting, settings
 from simfl.study.studyfile import HARDWARE_DRAW, Interval, Study
 
 DIGITS = 16
-"""Of a run's digest in the name of its folder: 64 bits, ample for any study."""
+"""Characters of a run's digest in its folder's name: 64 bits, ample for any study."""
 
 
 @dataclass(frozen=True)
 class Point:
     """One run of a study: a setting (`number`, counted from 0) with a seed.
 
-    `factors` tell the setting apart from others; `digest` is that of the simulation, so that equal
-    points are the same run. With a `draw` its machines are others than its profiles say.
+    `factors` distinguish the setting from others; `digest` is that of the simulation, so points
+    with equal digests are the same run. With a `draw`, its machines are drawn within their
+    uncertainty.
     """
 
     number: int
@@ -43,15 +44,16 @@ class Point:
 
 
 def points(study: Study, data_root: Path | None = None) -> list[Point]:
-    """Every run, setting by setting and within it seed by seed.
+    """Every run, setting by setting and within a setting seed by seed.
 
-    Neighbours have different seeds: what runs side by side would share no training anyway, and what
-    runs later finds what was trained for its seed. What is run on drawn machines comes last, draw
-    by draw, each with one of the seeds in turn. Raises ScenarioError for the first point that is
-    no valid scenario, naming the study's file and line where it says so, and for a key that the
-    study sets and nothing reads in any of the points that have it so, be it that these set the
-    section that holds it as a whole. Where some do not read it, they are without it. After them,
-    for a baseline that no point has.
+    Neighbours have different seeds: runs side by side could not share training anyway, and a later
+    run finds what was trained for its seed. Runs on drawn machines come last, draw by draw, each
+    with one of the seeds in turn.
+
+    A key that a point sets but does not read is removed from that point. Raises ScenarioError for
+    the first point that is not a valid scenario (with the study's file and line if the value is
+    from there); for a key that the study sets and that none of the points with this value reads, or
+    whose whole section they set; and then for a baseline that no point has.
     """
     chosen = settings(study)
     found = planned(study, chosen, data_root, must_be_read=True)
@@ -71,9 +73,10 @@ def planned(
     must_be_read: bool = False,
     draw: int | None = None,
 ) -> list[Point]:
-    """The runs of these settings, counted from `first`; as `points` where every key must be read.
+    """The runs of these settings, counted from `first`; with `must_be_read`, keys are checked as by
+    `points`.
 
-    Of a search some trials may have a key that nothing reads in them. With a `draw` every setting
+    In a search, some trials may have a key that nothing reads in them. With a `draw`, every setting
     has one run, on those machines.
     """
     base, folder = study.base.below(data_root), study.where().source.base_dir
@@ -101,7 +104,7 @@ def planned(
 
 
 def _about_integers(study: Study, error: ScenarioError) -> ScenarioError:
-    """The error, with what to write where a key of whole numbers got others from an interval."""
+    """The error, with a hint if an interval gave non-integers to a key of whole numbers."""
     sample, search = study.points.sample, study.search
     over: dict[str, Any] = {**(search.over if search else {}), **(sample.over if sample else {})}
     interval = over.get(error.key)
@@ -113,16 +116,16 @@ def _about_integers(study: Study, error: ScenarioError) -> ScenarioError:
 
 
 def _seeds(study: Study, draw: int | None) -> list[tuple[int, int]]:
-    """Seeds with their places in the study's list: all of them, or that of a draw."""
+    """Seeds with their indices in the study's list: all of them, or the one of a draw."""
     every = list(enumerate(study.seeds))
     return every if draw is None else [every[draw % len(every)]]
 
 
 def with_own_files(value: Any, folder: Path) -> Any:
-    """`value` with parts in files beside the study by their whole paths.
+    """`value` with absolute paths for parts in files beside the study.
 
-    Others stay as they are: the scenario is another file, perhaps one that is shipped, and they
-    are looked for beside that.
+    Others stay as they are: they are looked up beside the scenario, which is another file and may
+    be one shipped with simfl.
     """
     if isinstance(value, Mapping):
         return {key: with_own_files(one, folder) for key, one in value.items()}
@@ -136,14 +139,14 @@ def with_own_files(value: Any, folder: Path) -> Any:
 
 
 class _Named:
-    """The keys that a study sets, and whether some point reads them."""
+    """The keys that a study sets, and whether any point reads them."""
 
     def __init__(self) -> None:
         self._read: set[tuple[Keys, str]] = set()
         self._unread: dict[tuple[Keys, str], ScenarioError] = {}
 
     def unread_in(self, scenario: Scenario, unread: Mapping[Keys, str]) -> list[Keys]:
-        """Those that nothing reads in this point."""
+        """The keys that nothing reads in this point."""
         idle = []
         for keys, origin in scenario.where().source.origins.items():
             reason = reason_of(keys, unread)
@@ -156,23 +159,23 @@ class _Named:
         return idle
 
     def replaced(self, before: Source, after: Source, section: str) -> None:
-        """Note keys that are gone after the whole section above them was set."""
+        """Record keys that are gone because the whole section above them was set."""
         for keys in before.origins.keys() - after.origins.keys():
             message = f"nothing reads it, in any point that sets it so: {section} is set as a whole"
             error = KeyPath(before, keys).error("", "", message)
             self._unread[keys, before.origins[keys]] = error
 
     def check(self) -> None:
-        """Raises ScenarioError for the first one that no point reads."""
+        """Raises ScenarioError for the first key that no point reads."""
         for named, error in self._unread.items():
             if named not in self._read:
                 raise error
 
 
 def shard(whole: list[Point], index: int, count: int) -> list[Point]:
-    """The `index`-th (from 1) of `count` shares, equal but for one point.
+    """The `index`-th (from 1) of `count` shares, whose sizes differ by at most one point.
 
-    Points of one seed stay together as far as possible, as they share training.
+    Points with the same seed stay together as far as possible, since they share training.
     """
     by_seed = sorted(whole, key=lambda point: (point.seed, point.number))
     ends = [math.floor(len(whole) * end / count) for end in (index - 1, index)]

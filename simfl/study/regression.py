@@ -11,11 +11,13 @@ from simfl.study.figures import Bounds, bounds_of, with_unit
 from simfl.study.targets import target_of
 
 TASK = "task"
-"""The column of a study's table that says what a run's data are to be learnt for."""
+"""The column of a study's table with the task of a run's data (classification or regression)."""
 
 
 def regression_sentence(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
-    """That accuracies among these figures are R^2, and of how many runs where not of all."""
+    """A sentence that accuracies among these figures are R^2; says for how many runs if not for
+    all.
+    """
     named = [metric for metric in metrics if "accuracy" in metric]
     regressions = int((runs[TASK] == "regression").sum()) if TASK in runs else 0
     if not named or not regressions:

@@ -14,13 +14,13 @@ from simfl.study.comparable import caveat_columns
 from simfl.study.warned import warning_columns
 
 ENDED = ("completed", "diverged")
-"""How a run may have ended so that running it again would bring nothing new."""
+"""Ways to end after which running again would bring nothing new."""
 
 
 def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[str, Any]:
     """The figures of `figures.FIGURES`, of the targets, and of the run's measures.
 
-    And the columns of `warned.warning_columns` and of `comparable.caveat_columns`.
+    Also the columns of `warned.warning_columns` and of `comparable.caveat_columns`.
 
     `targets`: column name -> (column of the rounds table, accuracy or loss, target). A figure of a
     measure is called `measure.figure`. A target that the run missed is NaN: it would have taken

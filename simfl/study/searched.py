@@ -1,6 +1,6 @@
 """The results of a search: its path, important keys, and settings as command options.
 
-All of it is computed from the table of its runs.
+All of them are computed from the table of runs.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ HOW_FAR_OFF = (
 """Said below them: additive functions of four keys, with and without noise, 12 times each."""
 
 LEAST_TRIALS = 8
-"""With all figures known, that a forest is fitted to for importances."""
+"""Trials with a known figure that are needed to fit the forest for importances."""
 
 
 def search_path(table: pd.DataFrame, search: Search) -> pd.DataFrame:
-    """The trials of a search in the order in which they were asked, a row each.
+    """The trials of a search in the order in which they were asked, one row each.
 
-    trial, batch, `runs` (simulations until its end; equal ones count once), the searched keys, the
-    mean of each objective over the seeds (NaN where it is not known), `seeds`, with how many of
-    them all bounds are `kept` and `broken`, and `feasible`: it keeps to them with every seed. With
-    one objective, `best` is the best mean of a feasible trial so far, else NaN; `better`: the trial
-    is better than all before it, or with several objectives none before it is as good. `front`: it
-    is the best of all trials, or on the front of all.
+    Columns: trial, batch, `runs` (simulations so far; equal ones count once), the searched keys,
+    the mean of each objective over the seeds (NaN if not known), `seeds`, with how many of them all
+    bounds are known to be met (`kept`) and some to be broken (`broken`), and `feasible` (the bounds
+    are met with every seed). With one objective, `best` is the best mean of a feasible trial so
+    far, else NaN. `better`: the trial is better than all before it; with several objectives, no
+    earlier trial is as good. `front`: the trial is the best of all, or on the Pareto front of all.
     """
     runs = _whole(table, search)
     by_trial = runs.groupby("point")
@@ -77,7 +77,7 @@ def search_path(table: pd.DataFrame, search: Search) -> pd.DataFrame:
 
 
 def _whole(table: pd.DataFrame, search: Search) -> pd.DataFrame:
-    """The runs of the trials that have been run with every seed, from the first one on."""
+    """The runs of the leading trials, up to the first that lacks a seed."""
     runs = table[table["status"].isin(ENDED)]
     seeds = runs.groupby("point").size().reindex(range(int(runs["point"].max()) + 1), fill_value=0)
     short = np.flatnonzero((seeds < runs["seed"].nunique()).to_numpy())
@@ -85,7 +85,7 @@ def _whole(table: pd.DataFrame, search: Search) -> pd.DataFrame:
 
 
 def standing(table: pd.DataFrame, search: Search) -> str:
-    """How many trials have ended and what is the best of them, in one line."""
+    """How many trials have ended and the best of them, in one line."""
     path = search_path(table, search)
     text = f"{len(path)} of {search.trials} trials ended"
     front = path[path["front"]]
@@ -98,7 +98,7 @@ def standing(table: pd.DataFrame, search: Search) -> str:
 
 
 def found_in_words(table: pd.DataFrame, path: pd.DataFrame, search: Search) -> list[str]:
-    """What the search has found, in a sentence, how long ago, and how much of it may be luck."""
+    """What the search found, how long ago, and how much of it may be luck, in sentences."""
     front, none = path[path["front"]], "no trial is known to keep to what is asked with every seed"
     if search.best is None:
         if front.empty:
@@ -121,7 +121,7 @@ def found_in_words(table: pd.DataFrame, path: pd.DataFrame, search: Search) -> l
 
 
 def _nearest(table: pd.DataFrame, path: pd.DataFrame, search: Search) -> str:
-    """The trial that comes nearest to the bounds of several figures, as `best_settings` has it."""
+    """The trial nearest to the bounds on several figures, chosen as in `best_settings`."""
     runs = table[table["status"].isin(ENDED)]
     beyond = shortfalls(runs, search).sum(axis=1).rename("beyond")
     ranked = path.join(beyond, on="trial").sort_values(
@@ -135,12 +135,12 @@ def _nearest(table: pd.DataFrame, path: pd.DataFrame, search: Search) -> str:
 
 
 def search_importances(table: pd.DataFrame, search: Search) -> pd.DataFrame:
-    """Which key mattered: figure, key and its `importance`, those of a figure adding up to 1.
+    """Which key mattered: figure, key and `importance`; importances of a figure add up to 1.
 
-    The share of a figure's variance over the trials that a key explains by itself, in a forest
-    that is fitted to them (fANOVA: Hutter, Hoos, Leyton-Brown, ICML 2014; Optuna's, with a fixed
-    seed). Trials of which the figure is not known are left out; a figure with fewer than
-    `LEAST_TRIALS` others, or that never varies, has no rows. Raises `MissingOptuna`.
+    The share of a figure's variance over the trials that a key explains by itself, in a random
+    forest fitted to them (fANOVA: Hutter, Hoos, Leyton-Brown, ICML 2014; Optuna's implementation
+    with a fixed seed). Trials without the figure are left out; a figure that fewer than
+    `LEAST_TRIALS` trials have, or that never varies, has no rows. Raises `MissingOptuna`.
     """
     optuna = the_optuna()
     path, space, rows = search_path(table, search), distributions(search), []
@@ -162,7 +162,7 @@ def search_importances(table: pd.DataFrame, search: Search) -> pd.DataFrame:
 
 
 def choice_of(row: Row, search: Search) -> Choice:
-    """A trial as it was asked, by a row that has the searched keys as the table has them."""
+    """A trial as it was asked, reconstructed from a row of the table."""
     return tuple(
         _place(row[key], one) if isinstance(one, list) else _number(row[key], one.integer)
         for key, one in search.over.items()
@@ -170,7 +170,7 @@ def choice_of(row: Row, search: Search) -> Choice:
 
 
 def _place(cell: Any, values: list[Any]) -> int:
-    """The place in a list of what a cell shows; where types are mixed, it is all text."""
+    """The index in a list of the value that a cell shows; in columns of mixed types it is text."""
     levels = [level(one) for one in values]
     return (
         levels.index(cell)
@@ -184,9 +184,9 @@ def _number(cell: Any, integer: bool) -> float | int:
 
 
 def options_of(study: LoadedStudy, path: pd.DataFrame, search: Search) -> list[tuple[int, str]]:
-    """The best trial, or every one of the front, with its keys as `simfl run` takes them.
+    """The best trial, or each one on the front, with its keys as options of `simfl run`.
 
-    What the study sets in every point stands before them.
+    They are preceded by what the study sets in every point.
     """
     front = path[path["front"]]
     found = []
@@ -201,7 +201,7 @@ def options_of(study: LoadedStudy, path: pd.DataFrame, search: Search) -> list[t
 
 
 def _as_yaml(value: Any) -> str:
-    """A value as `--set` reads it: JSON, but for words that need no quotes."""
+    """A value as `--set` reads it: JSON, except for words that need no quotes."""
     if isinstance(value, str) and re.fullmatch(r"\w+", value) and parse(value, "")[0] == value:
         return value
     return json.dumps(value)

@@ -1,7 +1,7 @@
 """First-order and total Sobol indices from Saltelli's design.
 
-A first-order index is the share of the variance that a key explains alone, a total one what it
-explains with all its interactions. Both are scipy's own, of the values at its matrices A, B and AB.
+A first-order index is the share of the variance that a key explains alone; a total index includes
+all its interactions. Both are computed by scipy from the values at the matrices A, B and AB.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from simfl.study.targets import judged
 
 CONFIDENCE = 0.9
 RESAMPLES = 999
-"""Of the rows, for an interval."""
+"""Bootstrap resamples of the rows, for an interval."""
 
 COLUMNS = ["factor", "first_order", "first_low", "first_high", "total", "total_low", "total_high"]
 
 
 def sobol_indices(table: pd.DataFrame, metric: str, factors: Sequence[str]) -> pd.DataFrame:
-    """First-order and total Sobol indices by `scipy.stats.sobol_indices`, a row per factor.
+    """First-order and total Sobol indices by `scipy.stats.sobol_indices`, one row per factor.
 
-    `table` is that of a study with `points.sample.method: saltelli`; a setting counts by its mean
+    `table` is that of a study with `points.sample.method: saltelli`; a setting's value is its mean
     over the seeds. `low` and `high` are the ends of 90 % intervals by the percentile bootstrap over
-    the design's rows, always with the same draws. No rows where nothing varies, or where the figure
-    is not `explainable`. ValueError says what keeps the settings from being a whole design.
+    the design's rows, always with the same draws. No rows if nothing varies, or if the figure is
+    not `explainable`. Raises ValueError if the settings are not a complete design.
     """
     from scipy import stats  # a second to load; most studies that are read again do without
 
@@ -43,7 +43,7 @@ def sobol_indices(table: pd.DataFrame, metric: str, factors: Sequence[str]) -> p
         return pd.DataFrame(columns=COLUMNS)
 
     def indices(chosen: IntArray) -> FloatArray:
-        """Both indices of every factor, (2, factors), by these rows."""
+        """Both indices of every factor, (2, factors), from these rows."""
         a, b, mixed = values[:1, chosen], values[1:2, chosen], values[2:, None, chosen]
         found = stats.sobol_indices(func={"f_A": a, "f_B": b, "f_AB": mixed}, n=chosen.size)
         return np.reshape([found.first_order, found.total_order], (2, -1))
@@ -65,7 +65,9 @@ def sobol_indices(table: pd.DataFrame, metric: str, factors: Sequence[str]) -> p
 
 
 def _rows(means: pd.DataFrame, metric: str, factors: Sequence[str]) -> int:
-    """The rows of each matrix of the design that the settings are; ValueError if they are none."""
+    """The number of rows of each matrix of the design; ValueError if the settings are no such
+    design.
+    """
     rows, rest = divmod(len(means), len(factors) + 2)
     levels = means[list(factors)].to_numpy(dtype=float)
     both = np.hstack([levels[:rows], levels[rows : 2 * rows]])

@@ -28,13 +28,13 @@ DEFAULT_WORKERS = 2
 
 
 class BadShard(ValueError):
-    """A share that there is not."""
+    """A share that does not exist."""
 
 
 class StudySession:
     """A study and its folder (default `runs/NAME`).
 
-    Raises ScenarioError for the first point that is no valid scenario, and `FolderInUse`.
+    Raises ScenarioError for the first point that is not a valid scenario, and `FolderInUse`.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class StudySession:
             pass
 
     def advance(self) -> bool:
-        """Plan a search's next batch once the runs before it have ended; whether there is one.
+        """Plan a search's next batch if all earlier runs have ended; returns whether there is one.
 
-        Raises ScenarioError where the runs lack a figure that the search goes by.
+        Raises ScenarioError if the runs lack a figure that the search needs.
         """
         search = self.study.search
         if search is None or self.unasked == 0 or self.todo():
@@ -89,7 +89,7 @@ class StudySession:
 
     @property
     def unasked(self) -> int:
-        """Trials of a search that are not known yet."""
+        """Number of a search's trials that have not been chosen yet."""
         search = self.study.search
         return search.trials - len(self._asked) if search is not None else 0
 
@@ -103,15 +103,15 @@ class StudySession:
         return [one for one in mine if not self.folder.has_ended(one)]
 
     def size(self, share: str | None = None) -> int:
-        """How many different simulations there are, in all or in a share.
+        """The number of different simulations, in all or in a share.
 
-        Of a search at most, as trials that are not known yet may be the same simulation.
+        For a search it is an upper bound: trials that are not chosen yet may repeat a simulation.
         """
         return len(self._mine(share)) + self.later
 
     @property
     def later(self) -> int:
-        """Runs of trials that are not known yet."""
+        """Number of runs of trials that have not been chosen yet."""
         return self.unasked * len(self.study.seeds)
 
     def missing(self, share: str | None = None) -> int:
@@ -119,7 +119,7 @@ class StudySession:
         return len(self.todo(share)) + self.later
 
     def cost(self, share: str | None = None) -> str:
-        """How many runs drawn machines take, in words; empty where none are drawn."""
+        """How many runs the drawn machines take, in words; empty without draws."""
         asked = self.study.uncertainty
         if asked is None:
             return ""
@@ -134,14 +134,14 @@ class StudySession:
 
     @property
     def standing(self) -> str:
-        """Where a search stands: its trials so far and the best of them."""
+        """The progress of a search: its trials so far and the best of them."""
         search = self.study.search
         if search is None or not self._rows:
             return ""
         return standing(pd.DataFrame(self._rows), search)
 
     def check(self) -> None:
-        """Read the data of the first point to run: raises ScenarioError before anything runs."""
+        """Read the data of the first point to run; raises ScenarioError before anything runs."""
         for point in self.todo()[:1]:
             assemble(point.scenario, Options(data_root=self._data_root, device=self._device))
 
@@ -152,9 +152,9 @@ class StudySession:
         watch: Watch | None = None,
         resources: Resources | None = None,
     ) -> Iterator[Outcome]:
-        """Run points in processes of this machine; each outcome as soon as it is there.
+        """Run points in processes of this machine; yields each outcome as soon as it is available.
 
-        With `resources` the points are run on a Ray cluster, and each takes so much of it.
+        With `resources`, the points are run on a Ray cluster, each with these resources.
         """
         if resources is not None:
             return run_on_ray(self.tasks(todo), resources)
@@ -162,7 +162,7 @@ class StudySession:
         return run_locally(self.tasks(todo), count, watch)
 
     def tasks(self, todo: list[Point]) -> list[Task]:
-        """What an engine is given to run these points."""
+        """The tasks for an engine to run these points."""
         return [
             Task(
                 name=point.folder_name,
@@ -175,9 +175,9 @@ class StudySession:
         ]
 
     def collect(self) -> LoadedStudy:
-        """Write the table of all runs that have ended, and read the study.
+        """Write the table of all runs that have ended, and load the study.
 
-        `unreadable` then has a line for each of them that is damaged, and has no row.
+        `unreadable` then has a line for each damaged run, which gets no row.
         """
         table, self.unreadable = self.folder.collect(self.study, self.points)
         if len(table) == len(self.points) and not self.unasked:

@@ -1,7 +1,7 @@
 """How far the settings of a search are from its goal.
 
-A search learns more from a setting that just misses a bound than from one that fails outright, so a
-bound that is not kept to has a size (`excess.py`), and so has an objective that is not known.
+A search learns more from a setting that just misses a bound than from one that fails outright. So
+an exceeded bound has a size (`excess.py`), and so does an objective that is not known.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from simfl.study.studyfile import Search
 
 
 def shortfalls(runs: pd.DataFrame, search: Search) -> pd.DataFrame:
-    """A row per setting of these runs, a column per thing that is asked of it; 0 where it is met.
+    """A row per setting and a column per requirement; 0 if it is met.
 
-    Of every bound, and of every objective that it is known, the mean over the seeds. And that its
-    figures can be compared with those of the other settings (`comparable.py`).
+    Requirements are: every bound, and that every objective is known (means over the seeds); and
+    that the figures are comparable with those of the other settings (`comparable.py`).
     """
     unknown = {
         name: np.where(is_known(runs, name), 0.0, missed(runs, name)) for name in search.objectives

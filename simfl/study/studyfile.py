@@ -26,7 +26,7 @@ from simfl.study.one_setting import is_a_scenario, study_of
 from simfl.study.targets import TARGETS, asked_by, column_name
 
 HARDWARE_DRAW = "population.hardware_draw"
-"""The key of a scenario that says which draw of its machines it has."""
+"""The scenario key with the number of the draw of its machines."""
 VARIANT = "variant"
 """The factor whose levels are the names under `points.variants`."""
 
@@ -118,7 +118,7 @@ class _Goal(_Section):
         return self
 
     def bounds(self) -> dict[str, Bound]:
-        """What each figure has to keep to."""
+        """The bound on each figure."""
         return {metric: bound(text) for metric, text in self.subject_to.items()}
 
     def _under_bounds(self, what: str) -> str:
@@ -137,18 +137,18 @@ class Best(_Goal):
 
     @property
     def figure(self) -> str:
-        """What is to be least, or most."""
+        """The figure to minimize or maximize."""
         return self.minimize or self.maximize or ""
 
     @property
     def in_words(self) -> str:
-        """The question, as "least client_energy_j with time_to_accuracy_0.9_s <= 3600"."""
+        """The question, such as "least client_energy_j with time_to_accuracy_0.9_s <= 3600"."""
         return self._under_bounds(f"{'most' if self.maximize else 'least'} {self.figure}")
 
 
 Choices = Annotated[list[Any], Field(min_length=2, description="values, or {label, value}")]
 NOT_OF_THE_RUN = ("wall_s", "jobs_trained", "jobs_reused")
-"""Figures that say how a run was computed: they are others on another machine, or beside others."""
+"""Figures about how a run was computed; they depend on the computer and on what ran before."""
 
 
 class Search(_Goal):
@@ -179,21 +179,21 @@ class Search(_Goal):
 
     @property
     def objectives(self) -> dict[str, Literal["max", "min"]]:
-        """Figure -> whether it is to be most or least."""
+        """Figure -> whether to maximize or minimize it."""
         if self.pareto:
             return self.pareto
         return {self.minimize: "min"} if self.minimize else {self.maximize or "": "max"}
 
     @property
     def best(self) -> Best | None:
-        """The question that the search answers; None where it has several objectives."""
+        """The question that the search answers; None if it has several objectives."""
         if self.pareto:
             return None
         return Best(minimize=self.minimize, maximize=self.maximize, subject_to=self.subject_to)
 
     @property
     def in_words(self) -> str:
-        """Its goal, as "least client_energy_j with time_to_accuracy_0.9_s <= 3600"."""
+        """Its goal, such as "least client_energy_j with time_to_accuracy_0.9_s <= 3600"."""
         if self.best is not None:
             return self.best.in_words
         return self._under_bounds(
@@ -204,7 +204,7 @@ class Search(_Goal):
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """Every figure that its goal speaks of."""
+        """Every figure in its goal."""
         return (*self.objectives, *self.subject_to)
 
 
@@ -216,7 +216,7 @@ def _count(one: Interval | list[Any]) -> float:
 
 
 class Questions(_Section):
-    """The questions to the finished runs."""
+    """The questions about the finished runs."""
 
     metrics: Annotated[tuple[Text, ...], Field(min_length=1)] = ("accuracy", "time_s", "energy_j")
     targets: dict[
@@ -232,7 +232,7 @@ class Questions(_Section):
     def target_columns(self, others: Sequence[str] = ()) -> dict[str, tuple[str, str, float]]:
         """Column name -> (column of the rounds table, accuracy or loss, target).
 
-        Of `targets` all columns, and those that are asked for by their names, here or in `others`.
+        All columns of `targets`, and those that are requested by name, here or in `others`.
         """
         best = [self.best.figure, *self.best.subject_to] if self.best else []
         named = {name: asked_by(name) for name in (*self.metrics, *self.pareto, *best, *others)}
@@ -280,11 +280,12 @@ class Study(_Section):
         seeds: Sequence[int] | None = None,
         draws: int | None = None,
     ) -> Study:
-        """The study in a YAML file, with `KEY=VALUE` for every point, other seeds, drawn machines.
+        """The study in a YAML file, with `KEY=VALUE` for every point, other seeds, and drawn
+        machines.
 
-        A scenario, or a run folder, is a study of that one setting, with five seeds. `shipped` are
-        scenarios that go by a name, by default those that come with simfl. Raises ScenarioError,
-        whose text names file, line and key.
+        A scenario or a run folder becomes a study of that one setting with five seeds. `shipped`
+        are the scenarios that can be given by name; the default is those that come with simfl.
+        Raises ScenarioError, whose text names file, line and key.
         """
         folder = Path(path)
         file = folder / SCENARIO if folder.is_dir() else folder
@@ -299,7 +300,7 @@ class Study(_Section):
 
     @classmethod
     def from_mapping(cls, content: Mapping[str, Any], base_dir: Path | str = ".") -> Study:
-        """The study in a mapping; its scenario may be one too, and its parts classes.
+        """The study in a mapping; its scenario may also be a mapping, and its parts may be classes.
 
         Files are relative to `base_dir`. Raises ScenarioError.
         """
@@ -319,7 +320,7 @@ class Study(_Section):
         return study
 
     def _found_base(self, shipped: Mapping[str, Path] | None) -> Scenario:
-        """The scenario that the study names or holds; raises ScenarioError."""
+        """The scenario that the study names or contains; raises ScenarioError."""
         source, place = self._source, self.where("scenario")
         if not isinstance(self.scenario, str):
             inner = {
@@ -354,15 +355,15 @@ class Study(_Section):
         return self._source.content
 
     def folder(self, out: Path | None = None) -> Path:
-        """Where its runs lie: `out`, else a folder of its name below runs/."""
+        """The study's folder: `out`, or else a folder with its name below runs/."""
         return out if out is not None else Path("runs") / re.sub(r"[^-+.,=@~ \w]", "_", self.name)
 
     def where(self, *keys: str | int) -> KeyPath:
-        """The place `keys` of this study, for errors that name file, line and key."""
+        """The place `keys` in this study, for errors that name file, line and key."""
         return KeyPath(self._source, keys)
 
     def origin(self, *keys: str | int) -> str:
-        """File and line of a place, as an error about a point shows them."""
+        """File and line of a place, as shown in an error about a point."""
         file, line = self._source.place(keys)
         return file if line is None else f"{file}:{line}"
 
@@ -396,7 +397,7 @@ class Study(_Section):
             target = asked_by(name)
             if target is not None and target[1] == "accuracy" and not target[2] <= 1.0:
                 raise place.error(f"{target[2]:g}", "an accuracy of at most 1, a share")
-            # A target that is misspelt may have a dot, too.
+            # A misspelt target may contain a dot, too.
             is_of_measure = "." in name and "_to_" not in name.partition(".")[0]
             if name not in known and not is_of_measure:
                 guess = nearest(name, known) or ";"
@@ -441,7 +442,7 @@ class Study(_Section):
                 )
 
     def target_columns(self) -> dict[str, tuple[str, str, float]]:
-        """`Questions.target_columns` with the targets that a search asks for by their names."""
+        """`Questions.target_columns`, including targets that a search requests by name."""
         return self.questions.target_columns(self.search.figures if self.search else ())
 
     def _check_labels(self) -> None:
@@ -489,10 +490,10 @@ class Study(_Section):
                 raise place.child("factor").error(show(one.factor), accepted, message)
 
     def check_baselines(self) -> None:
-        """Raises ScenarioError for a baseline that is none of its factor's levels.
+        """Raises ScenarioError for a baseline that is not a level of its factor.
 
-        To be asked when the points are known to be sound: else a level that is misspelt is told as
-        a baseline that is wrong.
+        Call it once the points are known to be valid; otherwise a misspelt level would be reported
+        as a wrong baseline.
         """
         levels = self.levels()
         for index, one in enumerate(self.questions.compare):
@@ -502,7 +503,7 @@ class Study(_Section):
                 raise place.error(show(one.baseline), f"one of {', '.join(map(str, known))}")
 
     def levels(self) -> dict[str, list[Any]]:
-        """The factors that have levels, with what the table calls them."""
+        """The factors that have levels, with the levels as the table shows them."""
         named = {VARIANT: list(self.points.variants)} if self.points.variants else {}
         return named | {key: [level(one) for one in v] for key, v in self.points.grid.items()}
 
@@ -510,7 +511,7 @@ class Study(_Section):
 def _of_goal(
     place: KeyPath, goal: _Goal, figures: Sequence[str] | Mapping[str, str]
 ) -> list[tuple[KeyPath, str]]:
-    """Every figure of a goal with where it stands."""
+    """Every figure of a goal with its place in the file."""
     section = "maximize" if goal.maximize else "minimize" if goal.minimize else "pareto"
     inner = place.child(section)
     objectives = [(inner.child(name) if section == "pareto" else inner, name) for name in figures]
@@ -524,7 +525,7 @@ def _overridden(
     seeds: Sequence[int] | None,
     draws: int | None,
 ) -> Source:
-    """A study's content with more keys under `set`, other seeds, and so many drawn machines.
+    """A study's content with more keys under `set`, other seeds, and a number of drawn machines.
 
     Raises ScenarioError for a key that the study's points vary.
     """
@@ -542,7 +543,7 @@ def _overridden(
             raise ScenarioError("--set", None, key, "", "", message)
         common = content.get("set") or {}
         common.pop(key, None)
-        content["set"] = {**common, key: value}  # last: a section set as a whole lies before it
+        content["set"] = {**common, key: value}  # last: a section set as a whole comes before it
         origins["set", key] = "--set"
     if seeds is not None:
         content["seeds"] = list(seeds)
@@ -558,14 +559,14 @@ def _is_labelled(value: Any) -> bool:
 
 
 def value_of(entry: Any) -> Any:
-    """What an entry of a grid sets its key to."""
+    """The value that an entry of a grid gives its key."""
     return entry["value"] if _is_labelled(entry) else entry
 
 
 def level(value: Any) -> Any:
-    """How a table shows a value: numbers and text as they are, a section in one line of text.
+    """How a table shows a value: numbers and text as they are, a section as one line of text.
 
-    An entry of a grid with a label goes by that.
+    A labelled entry of a grid is shown by its label.
     """
     if _is_labelled(value):
         return value["label"]
@@ -580,7 +581,7 @@ def level(value: Any) -> Any:
 
 
 def in_one_column(levels: list[Any]) -> list[Any]:
-    """Levels as the column of their factor has them: of several types they become text."""
+    """Levels for a column: text if their types are mixed, floats for ints and floats."""
     kinds = set(map(type, levels))
     if len(kinds) < 2:
         return levels
@@ -588,11 +589,11 @@ def in_one_column(levels: list[Any]) -> list[Any]:
 
 
 def as_text(value: Any) -> str:
-    """A level in text, as where other levels of its factor are text."""
+    """A level as text, for a factor whose other levels are text."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def short_names(keys: Sequence[str]) -> list[str]:
-    """Keys by their last step where that leaves no doubt."""
+    """Keys shortened to their last component if that is unambiguous."""
     last = [key.rpartition(".")[2] for key in keys]
     return [one if last.count(one) == 1 else key for one, key in zip(last, keys, strict=True)]

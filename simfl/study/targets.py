@@ -1,9 +1,9 @@
 """Costs to reach a target, with lower bounds for runs that missed it.
 
-A run that ended without its target is censored: it would have needed more than it had spent at its
-end. A mean over the runs that met the target would favour methods that rarely do, so there is one
-only where all runs met it. Otherwise the median over all runs is what can be said, or a bound of it
-(Kleinbaum, Klein, Survival Analysis, 2012, chapter 1).
+A run that ended without its target is censored: it would have needed more than it had spent. A mean
+over only the runs that met the target would favour methods that rarely do, so a mean is given only
+if all runs met it. Otherwise the median over all runs is given, or a bound on it (Kleinbaum, Klein,
+Survival Analysis, 2012, chapter 1).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TARGETS = {
     "server_energy": ("server_energy_j", "j"),
     "bytes": ("bytes", "b"),
 }
-"""What is asked for every target: the column of a run that tells, and its unit in a name.
+"""Costs of reaching a target: the column that holds each, and the unit at the end of its name.
 
 Both the rounds table (until a version) and a study's table (until the run's end) have the column.
 """
@@ -37,19 +37,20 @@ _NAME = re.compile(rf"({'|'.join(TARGETS)})_to_(accuracy|loss)_(.+)_[a-z]")
 @dataclass(frozen=True)
 class Target:
     """What the column of a target is about: `what` was to be met ("accuracy 0.5"), and the column
-    `spent`, which tells how far a run was watched: its seconds, joules or bytes at its end."""
+    `spent` with what a run had spent at its end (seconds, joules or bytes).
+    """
 
     what: str
     spent: str
 
 
 def column_name(asked: str, figure: str, target: float) -> str:
-    """The column of a target, as `time_to_accuracy_0.5_s`."""
+    """The column of a target, such as `time_to_accuracy_0.5_s`."""
     return f"{asked}_to_{figure}_{target:g}_{TARGETS[asked][1]}"
 
 
 def asked_by(metric: str) -> tuple[str, str, float] | None:
-    """(column of the rounds table, accuracy or loss, target) of a target's column by its name."""
+    """(column of the rounds table, accuracy or loss, target), parsed from a target's column."""
     found = _NAME.fullmatch(metric)
     try:
         target = float(found[3]) if found else math.nan
@@ -67,19 +68,19 @@ def target_of(metric: str) -> Target | None:
 
 
 def completed(table: pd.DataFrame) -> pd.DataFrame:
-    """The runs that completed; all of a table that does not say (without `status`)."""
+    """The runs that completed; all runs of a table without `status`."""
     return table[table["status"] == "completed"] if "status" in table else table
 
 
 def ended_badly(table: pd.DataFrame) -> int:
-    """How many runs diverged; none of a table that does not say."""
+    """How many runs diverged; 0 for a table without `status`."""
     return int((table["status"] == "diverged").sum()) if "status" in table else 0
 
 
 def judged(table: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The runs that a figure is judged by: those that completed.
+    """The runs by which a figure is judged: those that completed.
 
-    For a target also those that diverged: they met it before or never will.
+    For a target, also those that diverged: they met it before or never will.
     """
     return completed(table) if target_of(metric) is None else table
 
@@ -92,7 +93,7 @@ def is_known(table: pd.DataFrame, metric: str) -> bool:
 
 
 def ends(runs: pd.DataFrame, metric: str) -> FloatArray:
-    """What each run had spent at its end, in the unit of a target; NaN where the table lacks it."""
+    """What each run had spent at its end, in the target's unit; NaN if the table lacks it."""
     target = target_of(metric)
     if target is None or target.spent not in runs:
         return np.full(len(runs), np.nan)
@@ -100,12 +101,12 @@ def ends(runs: pd.DataFrame, metric: str) -> FloatArray:
 
 
 def median_and_bound(values: FloatArray, ends: FloatArray) -> tuple[float, float]:
-    """The median over all runs and, where that is not known, what it lies above; else NaN each.
+    """The median over all runs, or else its lower bound; the other one is NaN.
 
-    `values` is NaN for runs that missed the target, `ends` what they had spent by then. The lowest
-    possible median has every such run meet the target right at its end, the highest one never. The
-    median is known where the two agree, which takes that more than half of the runs met the target
-    and none of the others ended before the median. Otherwise it lies above the lowest.
+    `values` is NaN for runs that missed the target; `ends` is what they had spent by then. In the
+    lowest possible median every such run meets the target right at its end, in the highest one
+    never. The median is known if the two agree: more than half of the runs met the target, and none
+    of the others ended before the median. Otherwise the lowest possible median is the lower bound.
     """
     missed = np.isnan(values)
     low = float(np.median(np.where(missed, ends, values)))
@@ -114,12 +115,13 @@ def median_and_bound(values: FloatArray, ends: FloatArray) -> tuple[float, float
 
 
 def median_interval(values: FloatArray, ends: FloatArray, confidence: float) -> tuple[float, float]:
-    """Between which two runs the median of all that a setting may have lies, by its order.
+    """A distribution-free confidence interval for the median, from order statistics.
 
-    Of n runs the r-th and the r-th from above hold it as often as n throws of a coin show neither
-    side fewer than r times (David, Nagaraja, Order Statistics, 2003, section 7.1), be the figures
-    as skewed as they may. `values` and `ends` as in `median_and_bound`: a run that missed the
-    target counts with its end below, and as infinite above. NaN below six runs at 95 %.
+    The r-th lowest and r-th highest of n runs enclose the median as often as n throws of a coin
+    show each side at least r times (David, Nagaraja, Order Statistics, 2003, section 7.1), however
+    skewed the figures are. `values` and `ends` as in `median_and_bound`: a run that missed the
+    target counts with its end for the lower limit, and as infinite for the upper. NaN below six
+    runs at 95 %.
     """
     count, missed = values.size, np.isnan(values)
     rank = 0
@@ -139,7 +141,8 @@ def known_first(
 ) -> int:
     """In how many pairs a run is known to have met the target before its rival.
 
-    It did, and the rival needed more, or had already spent as much when it ended without.
+    That is: the run met it, and the rival needed more or had already spent as much without meeting
+    it.
     """
     later = np.where(np.isnan(rivals), values <= ends_of_rivals, values < rivals)
     return int((~np.isnan(values) & later).sum())

@@ -17,7 +17,7 @@ SEPARATOR = ", "
 class FoundKind(NamedTuple):
     """A kind of warning in a study's table: in how many runs, the worst one's message, advice.
 
-    `runs` is as "9 of 9 runs, 1 to 30 per run" where some run has what is warned of more than once.
+    `runs` is like "9 of 9 runs, 1 to 30 per run" if a run has more than one case.
     """
 
     kind: str
@@ -29,10 +29,11 @@ class FoundKind(NamedTuple):
 def warning_columns(
     run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]
 ) -> dict[str, Any]:
-    """What a run's row says of its warnings, and of targets met at once or at the very end.
+    """The columns of a run's row about its warnings, and about targets met at once or at the very
+    end.
 
-    `warnings` is the number of kinds, `warning_kinds` and `warning_counts` are lists in a text,
-    `warning_messages` has one line for each.
+    `warnings` is the number of kinds; `warning_kinds` and `warning_counts` are comma-separated
+    lists; `warning_messages` has one line for each.
     """
     found = [(one.kind, one.count, one.message) for one in run.warnings]
     asked = dict.fromkeys((figure, target) for _, figure, target in targets.values())
@@ -55,8 +56,8 @@ def warning_columns(
 def warning_kinds(table: pd.DataFrame, called: Sequence[str] = ()) -> list[FoundKind]:
     """Each kind of warning in a study's table.
 
-    With `called`, what each row's run is called, it is told which runs have it where not all have,
-    and whose message it is.
+    `called` gives each row's run a name; then it is said which runs have a warning if not all do,
+    and whose message is shown.
     """
     if "warning_kinds" not in table:  # collected by an earlier simfl
         return []
@@ -64,7 +65,7 @@ def warning_kinds(table: pd.DataFrame, called: Sequence[str] = ()) -> list[Found
     for row, one in enumerate(table.to_dict("records")):
         name = called[row] if called else ""
         kinds = one["warning_kinds"].split(SEPARATOR) if one["warning_kinds"] else []
-        # Tables of an earlier simfl have the kinds alone.
+        # Tables of an earlier simfl only have the kinds.
         counts = one.get("warning_counts", SEPARATOR.join("1" for _ in kinds)).split(SEPARATOR)
         messages = one.get("warning_messages", "\n" * (len(kinds) - 1)).split("\n")
         for kind, count, message in zip(kinds, counts, messages, strict=False):
@@ -115,7 +116,7 @@ def _first(run: LoadedRun, figure: str) -> Evaluation | None:
 def _in_last(run: LoadedRun, figure: str, target: float) -> bool:
     """Whether the last of several evaluations is the first that meets the target.
 
-    Not where the run was to end when it does (`stop`): then it cannot be otherwise.
+    False if the run was set to stop at the target (`stop`), when this is always so.
     """
     if run.scenario["stop"].get(figure) is not None:
         return False

@@ -1,4 +1,4 @@
-"""Figures in words, with what is known of them: for terminals, pages and scripts."""
+"""Figures as text, with what is known of them, for terminals, pages and scripts."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from simfl.study.figures import Bounds
 from simfl.study.targets import target_of
 
 Row = Mapping[Any, Any]
-"""A row of a table, as `to_dict("records")` has it."""
+"""A row of a table, as from `to_dict("records")`."""
 
 R2 = "r2"
 """The column of settings' means that says whose accuracy is R^2, where tasks differ."""
 
 LEAST_SKEW = 0.05
-"""By which share of its half width a share's interval may lie beside it and be shown as ±."""
+"""An interval that is off-centre by at most this share of its half width is shown with ±."""
 
 
 def in_cell(setting: Row, metric: str) -> str:
-    """A figure of a row of `point_means` in a table: mean, median or bound, with its interval.
+    """A figure of a row of `point_means` for a table: mean, median or bound, with its interval.
 
     Behind a mean to which some of the runs have nothing to say stands how many do, and R^2 before
     the accuracy of a regression among settings that are none.
@@ -45,16 +45,16 @@ def _in_cell(setting: Row, metric: str) -> str:
 
 
 def with_interval(mean: float, half: float, ends: Bounds | None = None) -> str:
-    """Two significant digits of the half width, and as many decimals of the mean.
+    """A mean with two significant digits of the half width, and as many decimals of the mean.
 
-    Where the interval was cut, its `ends` are shown.
+    If the interval was cut, its `ends` are shown.
     """
     if math.isnan(half):
         return in_digits(mean)
     low, high = ends or (mean - half, mean + half)
     whole = low == mean - half and high == mean + half
     if not 1e-6 < half < 1e6:
-        # So many digits that the mean is told as closely as its interval.
+        # Enough digits to state the mean as precisely as its interval.
         digits = 4 if half == 0 or mean == 0 else min(max(4, 2 + _tens(mean) - _tens(half)), 15)
         if whole:
             return f"{mean:.{digits}g} ±{half:.2g}"
@@ -88,7 +88,7 @@ def relative_in_cell(comparison: Row) -> str:
 
 
 def effect_in_cell(comparison: Row) -> str:
-    """The effect size of a row of `paired_differences`, as "1.20 (-0.3 to 2.8)"."""
+    """The effect size of a row of `paired_differences`, such as "1.20 (-0.3 to 2.8)"."""
     size, low, high = (comparison[f"effect_{end}"] for end in ("size", "low", "high"))
     if math.isnan(size):
         return "-"
@@ -101,21 +101,21 @@ def _tens(value: float) -> int:
 
 
 def in_digits(value: Any) -> str:
-    """A number in four digits, a dash where it is not known; text as it is."""
+    """A number with four digits, a dash if it is not known; text as it is."""
     if isinstance(value, float):
         return "-" if math.isnan(value) else f"{value:.4g}"
     return str(value)
 
 
 def in_words(median: float, above: float) -> str:
-    """What is known of a target that some runs missed: "median 2.5", "> 3", or a dash."""
+    """What is known about a target that some runs missed: "median 2.5", "> 3", or a dash."""
     if not math.isnan(median):
         return f"median {median:.4g}"
     return "-" if math.isnan(above) else f"> {above:.4g}"
 
 
 def of_run(run: Row, metric: str) -> Any:
-    """A figure of one run; of a target that it missed, what the run had spent at its end."""
+    """A figure of one run; for a target that it missed, what the run had spent at its end."""
     value, target = run.get(metric), target_of(metric)
     if target is None or value is None or not math.isnan(value):
         return value
@@ -123,7 +123,7 @@ def of_run(run: Row, metric: str) -> Any:
 
 
 def reached_columns(metrics: Sequence[str]) -> dict[str, str]:
-    """Per target that some of `metrics` are about, once: a column's name, and one of them."""
+    """For each target among `metrics`: a column name, and one of the metrics about it."""
     about = {metric: target_of(metric) for metric in metrics}
     return {
         f"reached {target.what}": metric
@@ -133,11 +133,11 @@ def reached_columns(metrics: Sequence[str]) -> dict[str, str]:
 
 
 def reached(setting: Row, metric: str) -> str:
-    """In how many runs of a row of `point_means` a target was met, as "2/3"."""
+    """In how many runs of a row of `point_means` a target was met, such as "2/3"."""
     return f"{setting[f'{metric}_count']}/{setting[f'{metric}_runs']}"
 
 
 def race(comparison: Row) -> str:
-    """Who met a target first in the pairs of a row of `paired_differences`, as far as is known."""
+    """Who is known to have met a target first in the pairs of a row of `paired_differences`."""
     first, behind, pairs = (comparison[column] for column in ("first", "behind", "pairs"))
     return f"first in {first}, behind in {behind} of {pairs} pairs"

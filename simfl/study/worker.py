@@ -37,10 +37,10 @@ class Outcome:
 
 
 def work(task: Task, report: Report | None = None) -> Outcome:
-    """Run a task unless somebody else does; goes on where an earlier attempt was cut off.
+    """Run a task unless another process does; continues where an earlier attempt stopped.
 
-    `report` is told of every version. Whatever the run raises becomes an outcome: one point that
-    fails leaves the others alone.
+    `report` is called at every version. Whatever the run raises becomes an outcome, so one failing
+    point does not affect the others.
     """
     study = StudyFolder(task.study)
     try:

@@ -1,6 +1,6 @@
 """Intervals of yes-or-no figures over few seeds.
 
-Five times yes are not always yes, and Student's interval of five equal values has no width.
+Five times yes does not mean always yes, yet Student's interval of five equal values has no width.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from simfl.study.figures import Bounds
 def of_share(yes: float, count: int, confidence: float) -> Bounds:
     """Clopper and Pearson's interval (Biometrika 26:404, 1934) of a share, `yes` of `count`.
 
-    A share that is less than a whole number of them, as a sum of probabilities, is taken as it is.
+    `yes` may be fractional, such as a sum of probabilities.
     """
     tail = (1 - confidence) / 2
     low = float(special.betaincinv(yes, count - yes + 1, tail)) if yes > 0 else 0.0
@@ -25,8 +25,8 @@ def of_share(yes: float, count: int, confidence: float) -> Bounds:
 def of_difference(differences: FloatArray, confidence: float) -> Bounds:
     """An interval for the mean of paired differences, each -1, 0 or 1.
 
-    It is the share of 1 less that of -1, each of which lies in its own interval; both hold together
-    by Bonferroni's inequality, so that the interval holds the mean at least as often as it says.
+    The mean is the share of 1 minus the share of -1, and each share lies in its own interval. By
+    Bonferroni's inequality both hold together, so the coverage is at least `confidence`.
     """
     each = (1 + confidence) / 2
     more = of_share(int((differences > 0).sum()), differences.size, each)
@@ -35,7 +35,7 @@ def of_difference(differences: FloatArray, confidence: float) -> Bounds:
 
 
 def p_value(differences: FloatArray) -> float:
-    """McNemar's exact test (Psychometrika 12:153, 1947): as many 1 as -1 among those not 0."""
+    """McNemar's exact test (Psychometrika 12:153, 1947) of as many 1 as -1, ignoring zeros."""
     more, fewer = int((differences > 0).sum()), int((differences < 0).sum())
     if more == fewer:
         return 1.0
