@@ -35,19 +35,22 @@ from simfl.system.link import FixedRateLink
 from simfl.system.uncertainty import Calibrated
 
 ALIKE_HZ = 1.01
-"""Clocks within this factor are one clock."""
+"""Clock frequencies within this factor count as equal."""
 PARTIAL = ("RAPL", "NVML")
-"""Meters that see a part of a device begin so."""
+"""How the names of meters begin that see only a part of a device."""
 IDLE_ABOVE = 1.2
-"""Readings scatter: idle watts that are so many times those of training are none."""
+"""Idle watts above this multiple of the training watts cannot be right, even if readings
+scatter.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What came of a file of measurements.
+    """The result of a file of measurements.
 
-    `rated`: devices that computed, with the name of their base profile where that has rates.
-    `meters`: what read the watts of devices idle, and training; empty where no row says.
+    `rated`: devices with computations whose base profile has rates by kind of work, with that
+    base's name. `meters`: what measured each device's watts while idle, and while training; empty
+    if no row says.
     """
 
     path: Path
@@ -58,8 +61,9 @@ class Calibration:
 
     @property
     def warnings(self) -> list[str]:
-        """Bases that may know the rows already, meters that do not see a whole device, or not the
-        same of it, and figures that no row told, one line each."""
+        """Doubtful points, one line each: bases that may be derived from the same rows, meters that
+        do not see a whole device or not the same part of it, and figures that no row determines.
+        """
         known = [
             f"{device}: its base {base} has rates by kind of work; where these come from the same"
             " rows, what is left out is predicted from itself"
@@ -94,7 +98,7 @@ def calibrate(
     folders: Sequence[Path] = (),
     for_model: str | None = None,
 ) -> Calibration:
-    """The twins of all devices and links that have rows in the file.
+    """Calibrated profiles of all devices and links that have rows in the file.
 
     `bases` are profiles to begin from: NAME for every device without a profile of its own name, or
     DEVICE=NAME. `folders` hold profiles of one's own. With `for_model`, one that the rows train,
@@ -127,7 +131,7 @@ def calibrate(
 
 
 def _meters(measured: Measurements) -> dict[str, tuple[set[str], set[str]]]:
-    """What read each device's watts, idle and training."""
+    """The meters that measured each device's watts, while idle and while training."""
     found: dict[str, tuple[set[str], set[str]]] = {}
     for one in measured.draws:
         idle, training = found.setdefault(one.device, (set(), set()))
@@ -167,7 +171,7 @@ def _refuse_clocks(measured: Measurements, devices: Mapping[str, Device]) -> Non
 
 
 def _refuse_idle(measured: Measurements) -> None:
-    """Raises ScenarioError for a device that draws more while it is idle than while it trains."""
+    """Raises ScenarioError for a device that draws more power when idle than when training."""
     for name in measured.devices:
         idle, training = (
             [one for one in measured.draws if one.device == name and one.state == state]
@@ -249,10 +253,10 @@ def _device_twins(
 def _clock(
     measured: Measurements, device: Device, profile: Profile, name: str, computed: bool
 ) -> float | None:
-    """The clock that a twin's seconds and watts hold for; None is the highest.
+    """The clock frequency for which a twin's seconds and watts hold; None is the highest.
 
-    That of its measured watts; of the base where some of its own stay. Raises ScenarioError for
-    watts at another clock.
+    It is that of the measured watts, or the base's if some of its figures are kept. Raises
+    ScenarioError for watts at another clock.
     """
     training = [one for one in measured.draws if one.device == name and one.state == "train"]
     processor, top_hz = profile.values["processor"], device.processor.frequency_max_hz
@@ -271,7 +275,7 @@ def _clock(
 
 
 def _replaced_powers(device: Device, added_w: float) -> list[str]:
-    """What measured watts replace of a base: its law of power, and what does not fit to them."""
+    """Keys of a base that measured watts replace: its power law, and what contradicts the watts."""
     if isinstance(device.processor, Accelerator):
         return []
     static_w = getattr(device.processor, "power_static_w", 0.0)
@@ -309,7 +313,7 @@ def _for_one_model(
 
 
 def _source(measured: Measurements, name: str) -> str:
-    """Where the figures come from, in words."""
+    """Where the figures come from, as text."""
     computed = sum(one.device == name for one in measured.computations)
     draws = [one for one in measured.draws if one.device == name]
     meters = sorted({one.meter for one in draws if one.meter})
@@ -320,7 +324,7 @@ def _source(measured: Measurements, name: str) -> str:
 
 
 def _link_twins(measured: Measurements, catalogue: Catalogue, base: str) -> list[Twin]:
-    """Each link that was measured."""
+    """A calibrated profile of each link that was measured."""
     transfers = measured.transfers
     if not transfers:
         return []

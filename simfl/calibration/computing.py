@@ -30,12 +30,14 @@ WORK_KEYS = (
     "cycles_per_example",
     "cycles_per_bit",
 )
-"""Keys of a processor that exclude rates by kind."""
+"""Keys of a processor that cannot be combined with rates by kind of work."""
 
 
 @dataclass(frozen=True, eq=False)
 class ComputingFit:
-    """What rows of computations say of `devices`; `subjects` are their models, by number."""
+    """What rows of computations say about `devices`; `subjects` are the trained models, by
+    index.
+    """
 
     devices: Sequence[str]
     bases: Sequence[Base]
@@ -46,7 +48,7 @@ class ComputingFit:
 
     @property
     def fitted(self) -> list[Prediction]:
-        """Every row as the fit to all rows has it."""
+        """Every row as predicted by the fit to all rows."""
         return predictions(self.rows, self.fit, self.rows)
 
     def off(self, device: int, model: str) -> float:
@@ -93,7 +95,7 @@ class ComputingFit:
         return found
 
     def _origin(self, device: int, place: int) -> str:
-        """What a figure rests on that the device's own rows do not tell."""
+        """The basis of a figure that the device's own rows do not determine."""
         base = self.bases[device]
         expected = "the prior" if TERMS[place].per_unit else "the base's peak"
         if TERMS[place].key in base.figures:
@@ -113,8 +115,8 @@ def fit_computing(
 ) -> ComputingFit | None:
     """The fit to all rows of computations; None without such rows.
 
-    `works` are those of the rows, `devices` the bases of devices by their names. Raises
-    ScenarioError with the line of a row that cannot be right.
+    `works` belong to the rows; `devices` are the base devices by name. Raises ScenarioError with
+    the line of a row that cannot be right.
     """
     if not measured.computations:
         return None
@@ -133,9 +135,9 @@ def fit_computing(
 
 
 def subjects_of(computations: Sequence[Computation]) -> list[str]:
-    """What each row trained, whatever its shape and batch: what the sum misses of it is alike.
+    """What each row trained, regardless of shape and batch size: its prediction error is shared.
 
-    A model is called as its first row writes it, and work without a model by its first line.
+    A model is named as in its first row, and work without a model by its first line.
     """
     first: dict[Part | ModelWork | None, str] = {}
     return [
@@ -148,7 +150,7 @@ def subjects_of(computations: Sequence[Computation]) -> list[str]:
 
 
 def base_of(device: Device, measured: Measurements) -> Base:
-    """What a profile says of speed; raises ScenarioError where it says nothing."""
+    """A profile's figures of speed; raises ScenarioError if it has none."""
     processor = device.processor
     if not isinstance(processor, MeasuredProcessor):
         raise _no_base(device, measured)
@@ -170,7 +172,7 @@ def base_of(device: Device, measured: Measurements) -> Base:
 
 
 def slower_at(device: Device, clock_hz: float | None) -> float:
-    """So many times as long a device takes at a clock as at its highest; None is the highest."""
+    """How many times as long a device takes at a clock as at its highest; None is the highest."""
     if clock_hz is None:
         return 1.0
     waiting: float = getattr(device.processor, "memory_bound", 0.0)

@@ -12,14 +12,14 @@ from simfl.calibration.terms import Prior, Rows
 from simfl.common.arrays import FloatArray
 
 LEAST_SHARE = 0.05
-"""A term that is a smaller share of every row's seconds is not told by rows."""
+"""Rows do not determine a term that takes less than this share of each row's seconds."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A row's measured seconds, and what was predicted of it: best, and where 90 % lie.
+    """A row's measured seconds and their prediction: the best value and a 90 % interval.
 
-    `missing` are the terms of the row that no row behind the prediction told.
+    `missing` are the terms of the row that no row behind the prediction determines.
     """
 
     line: int
@@ -33,19 +33,20 @@ class Prediction:
 
     @property
     def factor(self) -> float:
-        """How far off, at least 1."""
+        """The factor by which the prediction is off, at least 1."""
         return max(self.predicted / self.measured, self.measured / self.predicted)
 
     @property
     def is_inside(self) -> bool:
-        """Whether the interval holds what was measured."""
+        """Whether the interval contains the measured value."""
         return self.low <= self.measured <= self.high
 
 
 def leave_one_out(rows: Rows, prior: Prior, rng: np.random.Generator) -> list[Prediction]:
     """Every row, predicted from the rows of all other models; empty for a single model.
 
-    A model is left out on all devices at once: another device's row of it would tell much of it.
+    A model is left out on all devices at once, because its rows on another device would reveal
+    much.
     """
     subjects = np.unique(rows.subject)
     if len(subjects) < 2:
@@ -60,7 +61,7 @@ def leave_one_out(rows: Rows, prior: Prior, rng: np.random.Generator) -> list[Pr
 
 
 def predictions(rows: Rows, fit: Posterior, behind: Rows) -> list[Prediction]:
-    """Rows as a fit to the rows `behind` predicts them; subjects are numbered alike in both."""
+    """Predictions of rows from a fit to the rows `behind`; both use the same subject numbers."""
     measured = set(zip(behind.thing.tolist(), behind.subject.tolist(), strict=True))
     found = []
     for place, line in enumerate(rows.line):
@@ -89,7 +90,7 @@ def predictions(rows: Rows, fit: Posterior, behind: Rows) -> list[Prediction]:
 
 
 def told_terms(rows: Rows, fit: Posterior, thing: int) -> list[bool]:
-    """Whether a thing's own rows tell each term: whether it takes a share of one of them."""
+    """Whether a thing's own rows determine each term: it has a sufficient share of one of them."""
     own = rows.amounts[rows.thing == thing]
     if not len(own):
         return [False] * len(fit.prior.terms)
@@ -98,7 +99,7 @@ def told_terms(rows: Rows, fit: Posterior, thing: int) -> list[bool]:
 
 
 def _shares(fit: Posterior, thing: int, amounts: FloatArray) -> FloatArray:
-    """Shares of the terms (rows, terms) in what a fit predicts for amounts."""
+    """Shares of the terms (rows, terms) in a fit's predictions for these amounts."""
     parts = amounts * np.exp(fit.logs[thing])
     shares: FloatArray = parts / parts.sum(1, keepdims=True)
     return shares

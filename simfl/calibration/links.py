@@ -16,17 +16,19 @@ LINK_TERMS = (
     Term("round trip", "link.rtt_s", "s", per_unit=True),
 )
 FACTORS = (20.0, 20.0, 4.0)
-"""Spreads around the base link's figures."""
+"""Spreads around the base link's figures, as factors."""
 COMMON = 0.5
-"""The share of the variance of both rates that they have in common."""
+"""The share of their variance that both rates have in common."""
 SCATTER, SCATTER_SPREAD = 0.25, 0.5
-"""Of the relative error of a transfer's seconds: air is shared with others."""
+"""Scatter of the relative error of a transfer's seconds (radio links are shared), and its
+spread.
+"""
 LEAST_RTT_S = 1e-4
-"""Expected of a base without a round-trip time."""
+"""Assumed for a base without a round-trip time."""
 
 
 def link_prior(links: int, base: FixedRateLink) -> Prior:
-    """What is believed of so many links that begin from the figures of `base`."""
+    """The prior for so many links with the base `base`."""
     expected = base.uplink_bps, base.downlink_bps, max(base.rtt_s, LEAST_RTT_S)
     mean = [term.log(figure) for term, figure in zip(LINK_TERMS, expected, strict=True)]
     own = np.diag([sigma(factor) ** 2 for factor in FACTORS])
@@ -36,6 +38,6 @@ def link_prior(links: int, base: FixedRateLink) -> Prior:
 
 
 def transfer_amounts(size_bytes: float, up: bool, duty_cycle: float) -> Sequence[float]:
-    """How much there is of each term in a message: `Link.transmit`, read as a sum."""
+    """The amount of each term in a message: `Link.transmit` written as a sum."""
     bits = 8.0 * size_bytes / duty_cycle
     return [bits if up else 0.0, 0.0 if up else bits, 0.5]

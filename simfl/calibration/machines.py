@@ -1,17 +1,17 @@
 """Priors of machines' speeds.
 
-The logarithms of the seconds that a unit of each term takes are
+The logarithm of the seconds per unit of each term is the sum of
 
-    what is expected of the base profile
+    the expectation from the base profile
     + the device's own factor, the same for all of its terms
     + the family's factor of the term, the same for all devices of a class
-    + the rest, of one term of one device,
+    + the remainder, of one term of one device,
 
-all of them normal. The device's factor says that the profile's peak, or the framework, may be far
-from what holds here; half of its variance is common to a family. Expected rates are those that the
-base profile itself has; of terms that it has none for, shares of its sustained peak. Spreads are
-stated below as factors: a 90 % interval reaches from the expected figure divided by it to the
-figure times it. Where they come from stands in docs/decisions.md ("calibration").
+all of them normal. The device's factor allows for a machine or framework whose speed is far from
+the profile's peak; half of its variance is common to a family. Expected rates are the base
+profile's own; for terms without one they are shares of its sustained peak. The spreads below are
+factors: a 90 % interval reaches from the expected figure divided by the factor to the figure times
+the factor. docs/decisions.md ("calibration") says where they come from.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from simfl.system.processor import TRAINING_FLOPS_PER_FORWARD
 
 @dataclass(frozen=True)
 class Belief:
-    """A term of a step's seconds, and what is believed of it.
+    """A term of a step's seconds, and its prior.
 
-    `expected` is the figure that a base without one stands for: a share of its peak (operations
-    per second), or, of a term that is seconds itself, those. `family` is the factor of the spread
-    that the devices of a family share, `rest` that of one device.
+    `expected` is used if the base lacks the figure: a share of its peak (operations per second) or,
+    for a term in seconds, the seconds themselves. `family` is the spread shared by the devices of a
+    family, as a factor; `rest` is that of one device.
     """
 
     term: Term
@@ -61,21 +61,22 @@ BELIEFS = (
 TERMS = tuple(one.term for one in BELIEFS)
 
 DEVICE_FACTOR = 4.0
-"""Spread of a device's own factor where its base gives a peak alone."""
+"""Spread of a device's own factor if its base only has a peak."""
 DEVICE_FACTOR_OF_RATES = 2.0
-"""And where its base has rates by kind, from measurements of a machine like it."""
+"""The same if its base has rates by kind, from measurements of a similar machine."""
 FAMILY_OF_RATES = 1.5
-"""Spread of a term whose figure the base has, in place of the term's own."""
+"""Spread of a term whose figure the base has, replacing the term's own."""
 COMMON_TO_FAMILY = 0.5
-"""The share of the variance of the device's factor that all devices of a class have in common."""
+"""The share of the variance of the device's factor that is common to all devices of a class."""
 SCATTER, SCATTER_SPREAD = 0.12, 0.4
-"""Of the relative error of the sum for a model: other models of one benchmark were predicted at
-0.81 to 1.00 of their times, models of several families at 0.7 to 1.3."""
+"""Relative error of the sum for a model, and its spread: other models of one benchmark were
+predicted at 0.81 to 1.00 of their times, models of several families at 0.7 to 1.3.
+"""
 
 
 @dataclass(frozen=True)
 class Base:
-    """What a profile says of a machine's speed: the starting point of its twin.
+    """What a profile says about a machine's speed: the starting point of its twin.
 
     `figures` are those that it has, by the keys of `TERMS`; `family` is its device class.
     """
@@ -85,23 +86,23 @@ class Base:
     figures: Mapping[str, float] = field(default_factory=dict)
 
     def expected(self, belief: Belief) -> float:
-        """The figure that is expected of a term."""
+        """The expected figure of a term."""
         key = belief.term.key
         if key in self.figures:
             return self.figures[key]
         return belief.expected * (1.0 if belief.term.per_unit else self.peak_flops)
 
     def device_sigma(self) -> float:
-        """Of the device's own factor."""
+        """Standard deviation of the logarithm of the device's own factor."""
         return sigma(DEVICE_FACTOR_OF_RATES if self.figures else DEVICE_FACTOR)
 
     def family_sigma(self, belief: Belief) -> float:
-        """Of a term's spread that the family shares."""
+        """Standard deviation of the logarithm of a term's factor that the family shares."""
         return sigma(FAMILY_OF_RATES if belief.term.key in self.figures else belief.family)
 
 
 def amounts(work: ModelWork, examples: float, steps: float) -> list[float]:
-    """How much there is of each term: `MeasuredProcessor.training_cycles`, read as a sum."""
+    """The amount of each term: `MeasuredProcessor.training_cycles` written as a sum."""
     each = TRAINING_FLOPS_PER_FORWARD * examples
     return [
         *(each * getattr(work, kind) for kind in FORWARD_KINDS),
@@ -113,7 +114,7 @@ def amounts(work: ModelWork, examples: float, steps: float) -> list[float]:
 
 
 def prior_of(bases: Sequence[Base]) -> Prior:
-    """What is believed of devices with these bases."""
+    """The prior of devices with these bases."""
     mean = np.array([[one.term.log(base.expected(one)) for one in BELIEFS] for base in bases])
     devices, terms = mean.shape
     covariance = np.zeros((devices, terms, devices, terms))

@@ -1,15 +1,16 @@
-"""Rows of measurements: a CSV file as a user types it, or as `simfl measure` writes it.
+"""Rows of measurements: a CSV file that a user types or `simfl measure` writes.
 
-A row is one of three, told by the cells that are filled:
+A row is one of three kinds, depending on the cells that are filled:
 
 - a computation: `device`, what was trained, `batch_size`, `batches` or `examples`, `seconds`, and
-  `watts` or `joules` if a meter was there. What was trained is `model` with the shape of an example
-  (`input_shape` as 3x32x32, or `height` and `width` and perhaps `channels`) and `outputs`, or the
-  work by kind (`convolution_flops`, ..., `traffic_bytes`), of one example's forward pass;
+  `watts` or `joules` if there was a meter. What was trained is either `model` with the shape of an
+  example (`input_shape`, such as 3x32x32, or `height` and `width` and optionally `channels`) and
+  `outputs`; or the work of one example's forward pass by kind (`convolution_flops`, ...,
+  `traffic_bytes`);
 - a state: `device`, `state` (train or idle), and `watts`, or `joules` and `seconds`;
-- a transfer: `device`, `direction` (up or down), `bytes`, `seconds`, and perhaps `link`.
+- a transfer: `device`, `direction` (up or down), `bytes`, `seconds`, and optionally `link`.
 
-Empty cells are cells that are not there; lines that begin with # are comments.
+Empty cells count as absent; lines that begin with # are comments.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ WORK = {
     "update_flops": "update",
     "kernels_flops": "kernels",
 }
-"""Columns of a model's work, and the fields of `ModelWork` that they fill."""
+"""Columns with a model's work, and the fields of `ModelWork` that they fill."""
 COLUMNS = {
     "device": "the device's name; its profile gets it",
     "model": "a model as a scenario names it, or an architecture of torchvision",
@@ -62,18 +63,18 @@ COLUMNS = {
     "bytes": "that were transferred",
     "note": "anything",
 }
-"""Every column, and what it holds."""
+"""Every column with its description."""
 
 OUTPUTS = 1000
-"""Classes of torchvision's models, as they are built by default."""
+"""The number of classes of torchvision's models by default."""
 
 
 @dataclass(frozen=True)
 class Computation:
-    """`batches` training steps, `examples` in all, that took `seconds`.
+    """`batches` training steps with `examples` examples in all, which took `seconds`.
 
-    `model` is as it was written, with `input_shape` and `outputs` (None: not said); or, where it
-    is empty, `work` holds the work as it was written.
+    `model` is as written, with `input_shape` and `outputs` (None if not given). If it is empty,
+    `work` holds the work as written.
     """
 
     line: int
@@ -92,7 +93,7 @@ class Computation:
 
 @dataclass(frozen=True)
 class Draw:
-    """Watts of a device in a state, train or idle, and what measured them."""
+    """A device's power in a state (train or idle), and the meter that measured it."""
 
     line: int
     device: str
@@ -104,7 +105,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Transfer:
-    """`bytes` that went up or down over a link within `seconds`."""
+    """A transfer of `bytes` up or down a link within `seconds`."""
 
     line: int
     device: str
@@ -116,7 +117,7 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Measurements:
-    """All rows of a file, by what they are."""
+    """All rows of a file, by kind."""
 
     path: Path
     computations: list[Computation] = field(default_factory=list)
@@ -125,28 +126,28 @@ class Measurements:
 
     @property
     def on_devices(self) -> list[Computation | Draw]:
-        """Rows of devices; a transfer is its link's."""
+        """Rows about devices; transfers belong to their links."""
         return [*self.computations, *self.draws]
 
     @property
     def devices(self) -> list[str]:
-        """Those with rows of their own, by their first computation or watts."""
+        """Devices with rows of their own, ordered by their first computation or watts."""
         return list(dict.fromkeys(one.device for one in self.on_devices))
 
     @property
     def profiles(self) -> list[str]:
-        """What is measured: devices, and links."""
+        """What is measured: devices and links."""
         return [*self.devices, *dict.fromkeys(one.link for one in self.transfers)]
 
     def wrong(
         self, line: int, key: str, found: object, accepted: str, message: str | None = None
     ) -> ScenarioError:
-        """What is wrong with a cell."""
+        """An error about a cell."""
         return ScenarioError(str(self.path), line, key, show(found), accepted, message)
 
 
 def read_measurements(path: Path) -> Measurements:
-    """The rows of a CSV file; raises ScenarioError, with the line, for whatever is wrong."""
+    """The rows of a CSV file; raises ScenarioError with the line of any error."""
     found = Measurements(path, [], [], [])
     with path.open(encoding="utf-8-sig", newline="") as file:
         for row in _rows(file, found):
@@ -163,7 +164,7 @@ def read_measurements(path: Path) -> Measurements:
 
 
 def _rows(file: Iterator[str], of: Measurements) -> Iterator[_Row]:
-    """The rows below the head, with their lines."""
+    """The rows below the header, with their line numbers."""
     head: list[str] | None = None
     numbered = enumerate(file, start=1)
     try:
@@ -207,7 +208,7 @@ class _Row:
     cells: Mapping[str, str]
 
     def into(self, found: Measurements) -> None:
-        """Add what the row says."""
+        """Add the row to the measurements."""
         device = self._text("device")
         if re.fullmatch(r"[A-Za-z][\w-]*", device) is None:
             raise self._wrong("device", device, "a name as my_pi: its profile is called so")
@@ -269,7 +270,7 @@ class _Row:
         )
 
     def _amount(self, batch_size: int) -> tuple[int, int]:
-        """Batches and examples; one follows from the other."""
+        """Batches and examples; one is derived from the other."""
         if "examples" not in self.cells:
             batches = self._whole("batches", "a whole number > 0 here, or in examples")
             return batches, batches * batch_size

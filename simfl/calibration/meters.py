@@ -1,7 +1,7 @@
-"""Energy meters of the machine itself: RAPL, a battery's sensor, NVML.
+"""Energy meters of this machine: RAPL, a battery's sensor, NVML.
 
-Each meter counts joules up. RAPL sees the processor's packages and NVML the GPU's board, not the
-whole device; a battery that discharges sees all of it.
+Each meter counts joules. RAPL covers the processor's packages and NVML the GPU's board, not the
+whole device; a discharging battery covers all of it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ KHZ = 1e3
 
 
 class Meter(ABC):
-    """A counter of joules; `name` says what it sees."""
+    """A counter of joules; `name` says what it covers."""
 
     name: str
 
     @abstractmethod
     def joules(self) -> float:
-        """Joules since the meter was made; to be asked often where it samples watts."""
+        """Joules since the meter was created; must be read often if it samples watts."""
 
 
 class Rapl(Meter):
@@ -53,7 +53,7 @@ class Rapl(Meter):
 
 
 class Battery(Meter):
-    """A discharging battery's watts, added up over the time between two looks."""
+    """A discharging battery's power, integrated over the time between two readings."""
 
     name = "battery, the whole device"
 
@@ -63,7 +63,7 @@ class Battery(Meter):
         self._total_j = 0.0
 
     def joules(self) -> float:
-        """Watts of this look and the last in the mean, times the seconds between them."""
+        """Adds the mean of this and the last reading times the seconds between them."""
         watts, now_s = self._watts(), self._clock()
         self._total_j += (watts + self._last_w) / 2.0 * (now_s - self._last_s)
         self._last_w, self._last_s = watts, now_s
@@ -82,14 +82,14 @@ class Nvml(Meter):
     name = "NVML, the GPU's board"
 
     def __init__(self, library: Any) -> None:
-        """Raises OSError where the library has no such counter."""
+        """Raises OSError if the library has no such counter."""
         self._library, self._gpu = library, ctypes.c_void_p()
         self._check(library.nvmlInit_v2())
         self._check(library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self._gpu)))
         self._first_j = self._read()
 
     def joules(self) -> float:
-        """Of the first GPU."""
+        """Joules of the first GPU."""
         return self._read() - self._first_j
 
     def _read(self) -> float:
@@ -105,7 +105,7 @@ class Nvml(Meter):
 
 
 def find_meter(of_gpu: bool, system: Path = Path("/sys")) -> Meter | None:
-    """The meter that sees most of what computes; None where there is none that can be read."""
+    """The meter that covers most of the computation; None if none can be read."""
     if of_gpu:
         with suppress(OSError, AttributeError):
             return Nvml(ctypes.CDLL("libnvidia-ml.so.1"))
@@ -114,9 +114,9 @@ def find_meter(of_gpu: bool, system: Path = Path("/sys")) -> Meter | None:
         with suppress(OSError, ValueError):
             if _text(folder / "type") == "Battery" and _text(folder / "status") == "Discharging":
                 return Battery(folder)
-    # Only root may read the counters of most machines.
+    # On most machines only root may read the counters.
     with suppress(OSError, ValueError):
-        # Another domain beside them, psys, counts what the packages count already.
+        # Another domain beside them, psys, includes what the packages count.
         packages = [
             one
             for one in sorted(system.glob("class/powercap/*-rapl:*[0-9]"))
@@ -129,9 +129,9 @@ def find_meter(of_gpu: bool, system: Path = Path("/sys")) -> Meter | None:
 
 
 def clock_hz(system: Path = Path("/sys")) -> float | None:
-    """The clock of the fastest core now; None where the machine does not say.
+    """The current frequency of the fastest core; None if the machine does not tell.
 
-    A core that computes runs faster than those that wait, and may be any of them.
+    A core that computes runs faster than waiting ones, and may be any of them.
     """
     cores = system.glob("devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq")
     found: list[float] = []

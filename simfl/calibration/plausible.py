@@ -14,23 +14,23 @@ from simfl.common.arrays import FloatArray
 from simfl.scenario.yaml_source.error import ScenarioError
 
 FAR = math.sqrt(1000.0)
-"""A row that is off by more is nearer to a mix-up of thousandfold units than to the truth."""
+"""A row that is off by more is closer to a unit error (a factor of 1000) than to the truth."""
 SPREADS = 2.5
-"""Where less than that is known, so many standard deviations of what is believed pass."""
+"""Where the prior is wide, this many of its standard deviations are accepted."""
 LARGER_UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9}
-"""In which a size may have been typed where bytes are asked for."""
+"""Units in which a size may have been typed instead of bytes."""
 SHORTER_UNITS = {"ms": 1e3, "us": 1e6}
-"""The same of seconds."""
+"""Units in which a time may have been typed instead of seconds."""
 LEAST_BYTES = 1000.0
-"""Nobody times a transfer of less: it is rather the bytes that are in another unit."""
+"""Nobody times a smaller transfer; its bytes are rather in another unit."""
 FEWEST_OTHERS = 3
-"""Rows of a device that can say of one more that it does not belong to them."""
+"""Other rows of a device that are needed to find that a row does not belong to them."""
 
 
 def refuse_implausible(
     path: str, column: str, rows: Rows, prior: Prior, bases: Sequence[str]
 ) -> None:
-    """Raises ScenarioError for the first row that is far from what the bases make likely."""
+    """Raises ScenarioError for the first row that is far from what its base makes likely."""
     limits = np.maximum(FAR, np.exp(SPREADS * prior.spread(rows)))
     expected = prior.expected(rows)
     off = np.maximum(rows.measured / expected, expected / rows.measured)
@@ -44,7 +44,7 @@ def refuse_implausible(
 def refuse_implausible_transfer(
     path: str, sent_bytes: FloatArray, rows: Rows, prior: Prior, base: str
 ) -> None:
-    """The same of transfers of `sent_bytes`, whose seconds or bytes may be in another unit."""
+    """The same for transfers of `sent_bytes`, whose seconds or bytes may be in another unit."""
     try:
         refuse_implausible(path, "seconds", rows, prior, [base] * len(prior.mean))
     except ScenarioError as error:
@@ -79,7 +79,7 @@ def refuse_stray(path: str, column: str, rows: Rows, fit: Posterior) -> None:
 
 
 def _shorter_unit(row: Rows, prior: Prior) -> str | None:
-    """In which unit the seconds of one row make it likely; None: in none."""
+    """The unit that would make the seconds of one row likely; None if there is none."""
     for unit, factor in SHORTER_UNITS.items():
         if _is_likely(replace(row, measured=row.measured / factor), prior):
             return unit
@@ -87,7 +87,7 @@ def _shorter_unit(row: Rows, prior: Prior) -> str | None:
 
 
 def _larger_unit(row: Rows, prior: Prior) -> str | None:
-    """In which unit the bytes of one row make it likely; None: in none."""
+    """The unit that would make the bytes of one row likely; None if there is none."""
     grows = np.array([not term.per_unit for term in prior.terms])
     for unit, factor in LARGER_UNITS.items():
         larger = np.where(grows, factor * row.amounts, row.amounts)

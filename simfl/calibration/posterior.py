@@ -1,14 +1,15 @@
 """Posterior of figures given measured rows: a best fit, and joint draws.
 
-What was measured in a row is the sum of its terms times an error, whose logarithm is Student's t
-with 4 degrees of freedom: a row that is far off (a browser was open) is given up rather than
-followed. The scale of the error is unknown too. It is mostly what the sum misses of a subject (a
-model on a device), the same in all rows of that subject; so n rows of one subject count as
-n / (1 + `ALIKE` (n - 1)).
+A row's measured value is the sum of its terms times an error, whose logarithm follows Student's t
+distribution with 4 degrees of freedom: an outlier (a browser was open) is disregarded rather than
+followed. The scale of the error is unknown, too. The error mostly belongs to a subject (a model on
+a device) and is the same in all of its rows; so n rows of one subject count as n / (1 + `ALIKE` (n
+- 1)).
 
-Draws are by Metropolis steps along differences of other chains (ter Braak, Statistics and Computing
-2006), all chains side by side, begun from draws of a wide normal law at the best fit. Each chain
-gives one draw. Twice the steps change an interval's width by 3 % in the mean (docs/decisions.md).
+Draws use Metropolis steps along differences of other chains (ter Braak, Statistics and Computing
+2006). All chains run side by side, starting from draws of a wide normal distribution around the
+best fit. Each chain gives one draw. Twice as many steps change an interval's width by 3 % on
+average (docs/decisions.md).
 """
 
 from __future__ import annotations
@@ -23,30 +24,31 @@ from simfl.calibration.terms import ENDS, Prior, Rows
 from simfl.common.arrays import FloatArray
 
 DEGREES = 4.0
-"""Of freedom of Student's t."""
+"""Degrees of freedom of Student's t distribution."""
 UNLIKE = 1.5
-"""How much wider than the scatter of measured subjects the error of another one is: of 1, 1.5 and 2
-the smallest with which 90 % intervals held 80 % of thirty models on a server's core. Twelve others
-there, and 24 on two Raspberry Pis, had no part in that (docs/decisions.md)."""
+"""Ratio of the error of an unmeasured subject to the scatter of measured ones. Of 1, 1.5 and 2 it
+is the smallest with which 90 % intervals contained 80 % of thirty models on a server's core. Twelve
+other models there, and 24 on two Raspberry Pis, were not used for this (docs/decisions.md).
+"""
 ALIKE = 0.8
 """Correlation of the errors of two rows of one subject."""
 CHAINS = 400
 WIDE = 3.0
-"""Chains begin so many times as far from the best fit as the normal law there has it."""
+"""Chains start from the normal approximation at the best fit, widened by this factor."""
 STEPS_PER_DIMENSION = 40
 LITTLE = 0.01
-"""So far, in widths of that law, a step may go in any direction."""
+"""Size of the random part of a step, in widths of that approximation."""
 _ERRORS = stats.t.ppf((np.arange(50) + 0.5) / 50, DEGREES)
-"""Evenly likely ones: with draws of them an interval's ends would go by chance."""
+"""Equally likely errors; random draws would make an interval's ends depend on chance."""
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The best fit `logs` (things, terms), and `draws` of it (draws, things, terms).
+    """The best fit `logs` (things, terms), and `draws` around it (draws, things, terms).
 
-    Both are logarithms of the terms' values. `errors` (draws, things) are draws of the logarithm
-    of the error that the sum makes for a subject that was not measured, `scatter` (draws) of the
-    scale of those of measured ones.
+    Both are logarithms of the terms' values. `errors` (draws, things) are draws of the logarithm of
+    the sum's error for an unmeasured subject; `scatter` (draws) are draws of the scale of the error
+    for measured ones.
     """
 
     prior: Prior
@@ -56,13 +58,13 @@ class Posterior:
     errors: FloatArray
 
     def predicted(self, thing: int, amounts: FloatArray) -> float:
-        """What the best fit says would be measured for amounts (terms)."""
+        """The best fit's prediction of the measured value, for amounts (terms)."""
         return float(amounts @ np.exp(self.logs[thing]))
 
     def interval(
         self, thing: int, amounts: FloatArray, *, is_measured: bool = False
     ) -> tuple[float, float]:
-        """Where that lies with 90 %, of a subject that was not measured, or was."""
+        """A 90 % interval of that value, for a measured or an unmeasured subject."""
         wider = 1.0 if is_measured else UNLIKE
         best = np.log(np.exp(self.draws[:, thing]) @ amounts)
         drawn = best[:, None] + wider * self.scatter[:, None] * _ERRORS
@@ -84,7 +86,7 @@ class Posterior:
 
 
 def posterior(rows: Rows, prior: Prior, rng: np.random.Generator) -> Posterior:
-    """What `rows` leave believable of `prior`; without rows, the prior itself."""
+    """The posterior of `prior` given `rows`; without rows it is the prior."""
     target = _Target(rows, prior)
     best = target.best()
     drawn = target.draws(best, rng)
@@ -96,7 +98,7 @@ def posterior(rows: Rows, prior: Prior, rng: np.random.Generator) -> Posterior:
 
 
 class _Target:
-    """The logarithm of the posterior density, of points (..., things * terms + 1).
+    """The logarithm of the posterior density at points (..., things * terms + 1).
 
     The last coordinate is the logarithm of the error's scale.
     """
@@ -127,7 +129,7 @@ class _Target:
         return density
 
     def best(self) -> FloatArray:
-        """The point of the highest density."""
+        """The point with the highest density."""
         start = np.append(self._mean, self._log_scatter)
         found = minimize(
             lambda point: -float(self(point)),
@@ -144,8 +146,9 @@ class _Target:
         along = np.linalg.cholesky(np.linalg.inv(self._curvature(best)))
         points = best + WIDE * rng.standard_normal((CHAINS, size)) @ along.T
         density = self(points)
-        # Each half of the chains steps along differences of the other's points, which are as long
-        # as the law is wide there (ter Braak 2006: 2.38 / sqrt(2 d)); with 1 it may change mode.
+        # Each half of the chains steps along differences of the other half's points, which are as
+        # long as the distribution is wide there (ter Braak 2006: 2.38 / sqrt(2 d)); a factor of 1
+        # lets it change mode.
         half = CHAINS // 2
         mine, others = slice(None, half), slice(half, None)
         for number in range(2 * STEPS_PER_DIMENSION * size):
@@ -168,7 +171,9 @@ class _Target:
         return np.append(of_terms, of_scatter)
 
     def _curvature(self, point: FloatArray) -> FloatArray:
-        """Minus the second derivative at the best fit, without what makes it indefinite."""
+        """Minus the second derivative at the best fit, without the terms that make it
+        indefinite.
+        """
         shares, _, pull, scatter = self._at(point)
         curvature = np.zeros((len(point), len(point)))
         curvature[:-1, :-1] = self._precision + (shares.T * pull / scatter**2) @ shares
@@ -177,7 +182,7 @@ class _Target:
         return curvature
 
     def _at(self, point: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-        """Each term's share of each row, the errors, how much each counts, the scale."""
+        """Each term's share of each row, the errors, the weight of each error, and the scale."""
         parts = self._amounts * np.exp(point[:-1])
         total = parts.sum(1)
         scatter = float(np.exp(point[-1]))

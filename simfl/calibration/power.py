@@ -1,7 +1,7 @@
 """Fits power draw of devices: idle, and while training.
 
-Each is fitted by itself: how much watts differ from model to model says nothing of how far idle
-ones are off, and the other way round.
+They are fitted separately: how much watts differ between models says nothing about the error of
+idle power, and vice versa.
 """
 
 from __future__ import annotations
@@ -22,27 +22,29 @@ from simfl.system.device import Device
 
 IDLE = Term("idle", "power_idle_w", "W", per_unit=True)
 ACTIVE = Term("active", "processor.power_active_w", "W", per_unit=True)
-"""Of the whole device."""
+"""Watts of the whole device."""
 FACTOR = 3.0
-"""Spread of idle power, and of what training adds to it, around the base profile's."""
+"""Spread of idle power and of the added power while training, around the base's, as a factor."""
 METER = 0.05, 0.5
-"""Scatter of a wattmeter's readings of one state, and the spread of that."""
+"""Scatter of a wattmeter's readings of one state, and its spread."""
 MODELS = 0.12, 0.7
-"""The same of models on one device: 4 to 38 % with 90 %. Boards draw nearly alike whatever they
-train, graphics processors do not."""
+"""The same for models on one device: 4 to 38 % with 90 %. Boards draw nearly the same power for all
+models, graphics processors do not.
+"""
 LEAST_W = 0.01
-"""Of a base's idle power, and of what training adds to it."""
+"""Lower limit of a base's idle power, and of what training adds to it."""
 
 
 def power_figures(
     measured: Measurements, devices: Mapping[str, Device], clocks: Mapping[str, float | None]
 ) -> dict[str, list[Figure]]:
-    """Idle power of every device that has watts, and that of the whole device while it trains a
-    model that was not measured.
+    """Idle power of every device with measured watts, and power of the whole device while it trains
+    a model that was not measured.
 
-    `devices` are the bases, `clocks` those that the twins' watts hold for, None the highest. Of
-    what was not measured the base's watts are believed: what training adds to idle power, or the
-    share that idle power has. Raises ScenarioError with the line of a row that cannot be right.
+    `devices` are the bases; `clocks` are those for which the twins' watts hold, None being the
+    highest. What was not measured is taken from the base: the power that training adds to idle
+    power, or the share of idle power. Raises ScenarioError with the line of a row that cannot be
+    right.
     """
     draws = measured.draws
     names = list(dict.fromkeys(one.device for one in draws))
@@ -88,10 +90,10 @@ def _figures(
     base_w: tuple[float, float],
     rng: np.random.Generator,
 ) -> list[Figure]:
-    """The figures of the device at `place` of the fits, None where it has no such rows.
+    """The figures of the device at index `place` of the fits; a fit is None if it has no such rows.
 
-    `base_w` are the base's idle power and what training adds. First of each array is the best
-    value, then draws come.
+    `base_w` are the base's idle power and what training adds. The first element of each array is
+    the best value, followed by the draws.
     """
     spread = np.append(1.0, np.exp(sigma(FACTOR) * rng.standard_normal(CHAINS)))
     base_idle_w, base_added_w = base_w
@@ -114,18 +116,18 @@ def _figures(
 
 
 def _fitted(fit: Posterior, place: int) -> FloatArray:
-    """A device's watts: the best fit's, then the draws'."""
+    """A device's watts: the best fit's, followed by the draws'."""
     return np.append(fit.figures(place), fit.drawn_figures(place))
 
 
 def _added_w(device: Device, clock_hz: float | None) -> float:
-    """What training adds to a device's idle power."""
+    """The power that training adds to a device's idle power."""
     cost = device.processor.compute(1e6, clock_hz or device.processor.frequency_max_hz)
     return float((cost.dynamic_j + cost.static_j) / cost.duration_s)
 
 
 def _drawn_by(measured: Measurements) -> list[int]:
-    """What drew each row's watts, by number: a model that was trained, else the row itself."""
+    """What caused each row's watts, by number: a trained model, or else the row itself."""
     trained = dict(
         zip(
             (one.line for one in measured.computations),

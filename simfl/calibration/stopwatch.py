@@ -1,4 +1,4 @@
-"""Measures training steps of models on this machine, as rows."""
+"""Measures training steps of models on this machine, as rows of measurements."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ STANDARD = (
     "{name: lstm, tokens: 80, hidden: 128}@80",
     "{name: gru, tokens: 20000, embedding: 64}@20",
 )
-"""Models that have all kinds of work between them."""
+"""Models that together have all kinds of work."""
 IMAGE = "3x32x32"
 WARM_UP = 2
 FEWEST_STEPS = 5
@@ -60,13 +60,13 @@ class Trained:
 
     @property
     def shape_text(self) -> str:
-        """As a row has it."""
+        """The shape as it is written in a row."""
         return "x".join(map(str, self.input_shape))
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Steps that were timed; `joules` of all of them, None without a meter."""
+    """Timed steps; `joules` is the energy of all of them, None without a meter."""
 
     batches: int
     seconds: float
@@ -75,7 +75,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Stopwatch:
-    """How to measure: for so many `seconds` per row, on `threads`, on a torch device.
+    """How to measure: `seconds` per row, `threads`, and the torch device.
 
     `meter` counts joules, `clock` seconds.
     """
@@ -91,7 +91,7 @@ class Stopwatch:
     ) -> Iterator[dict[str, object]]:
         """Rows as `measurements` reads them: every model with every batch size, and idle watts.
 
-        Raises ScenarioError for models that there are not.
+        Raises ScenarioError for unknown models.
         """
         common: dict[str, object] = {"device": device}
         meter = {} if self.meter is None else {"meter": self.meter.name}
@@ -123,7 +123,9 @@ class Stopwatch:
     def time(
         self, module: nn.Module, trained: Trained, outputs: int, batch_size: int
     ) -> Iterator[Timed]:
-        """`REPEATS` times the seconds of some steps: so many times that of the median step."""
+        """Times training steps `REPEATS` times; the seconds of each are steps times the median
+        step.
+        """
         generator = torch.Generator().manual_seed(0)
         inputs = _inputs(module, (batch_size, *trained.input_shape), generator)
         targets = torch.randint(outputs, (batch_size,), generator=generator)
@@ -138,13 +140,13 @@ class Stopwatch:
                 steps.append(self._one(step))
                 last_j = self._joules()
             middle_s = statistics.median(steps)
-            # Joules of what is timed: those of a median step.
+            # Joules of the reported time, that is, of median steps.
             share = middle_s * len(steps) / (self.clock() - began)
             joules = None if first_j is None or last_j is None else (last_j - first_j) * share
             yield Timed(len(steps), middle_s * len(steps), joules)
 
     def idle(self) -> tuple[float, float] | None:
-        """Seconds of doing nothing, and their joules; None without a meter."""
+        """Seconds of idling and their joules; None without a meter."""
         first_j, began = self._joules(), self.clock()
         if first_j is None:
             return None
@@ -166,7 +168,7 @@ class Stopwatch:
 
 
 def trained_of(text: str) -> Trained:
-    """`resnet18@3x64x64`: a model, and the shape of an example, `IMAGE` if it is not said."""
+    """`resnet18@3x64x64`: a model, and the shape of an example, `IMAGE` if it is not given."""
     model, _, shape = text.rpartition("@") if re.search(r"@[\dx]+$", text) else (text, "", IMAGE)
     if re.fullmatch(r"[1-9]\d{0,8}(x[1-9]\d{0,8})*", shape) is None:
         raise ScenarioError("--model", None, "", show(text), "a model, as resnet18@3x64x64")
@@ -174,7 +176,7 @@ def trained_of(text: str) -> Trained:
 
 
 def write_rows(path: Path, rows: Sequence[dict[str, object]], about: str) -> None:
-    """A file for `simfl calibrate`, with a comment at its head."""
+    """A file for `simfl calibrate`, with a comment as its first line."""
     with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         file.write(f"# {about}\n")
         table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
@@ -193,7 +195,7 @@ def _built(one: Trained, outputs: int) -> nn.Module:
 
 
 def _inputs(module: nn.Module, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Noise; tokens of a model that looks tokens up."""
+    """Noise, or random tokens for a model with an embedding."""
     tables = [one for one in module.modules() if isinstance(one, nn.Embedding)]
     if tables:
         return torch.randint(tables[0].num_embeddings, shape, generator=generator)
@@ -201,14 +203,14 @@ def _inputs(module: nn.Module, shape: tuple[int, ...], generator: torch.Generato
 
 
 def _step(module: nn.Module, inputs: Tensor, targets: Tensor) -> Callable[[], None]:
-    """A step of stochastic gradient descent, as torch's users write it."""
+    """A step of stochastic gradient descent, as commonly written in torch."""
     module.train()
     optimizer = torch.optim.SGD(module.parameters(), lr=1e-3)
 
     def step() -> None:
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(module(inputs), targets)
-        loss.backward()  # type: ignore[no-untyped-call]  # torch's gap
+        loss.backward()  # type: ignore[no-untyped-call]  # torch lacks the annotation
         optimizer.step()
 
     return step
@@ -216,7 +218,7 @@ def _step(module: nn.Module, inputs: Tensor, targets: Tensor) -> Callable[[], No
 
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
-    """Compute on so many threads meanwhile."""
+    """Use so many threads within the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -226,6 +228,6 @@ def _threads(count: int) -> Iterator[None]:
 
 
 def _clock(torch_device: str) -> str:
-    """The processor's clock now, as a row has it; empty where nobody knows."""
+    """The processor's current clock as written in a row; empty if unknown."""
     hz = clock_hz() if torch_device == "cpu" else None
     return "" if hz is None else f"{hz:.6g}"

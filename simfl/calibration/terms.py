@@ -1,9 +1,9 @@
 """Linear models of measurements: sums of terms, each an amount times one unknown value.
 
-Seconds of a training step are operations of each kind times the seconds that one of them takes,
-and bytes, and steps; seconds of a transfer are bits and round trips; watts are idle power and what
-comes on top. A figure in a profile is a term's value, or its inverse: seconds per operation there
-are operations per second here.
+Seconds of a training step are operations of each kind times the seconds per operation, plus terms
+for bytes and steps; seconds of a transfer are bits and round trips; watts are idle power and what
+is added to it. A figure in a profile is a term's value or its inverse: seconds per operation are
+given there as operations per second.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from numpy.typing import NDArray
 from simfl.common.arrays import FloatArray, IntArray
 
 LEVEL = 0.9
-"""Of every interval."""
+"""The level of every interval."""
 ENDS = ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0)
-"""Its quantiles."""
+"""The quantiles of an interval."""
 _NORMAL = 1.6448536269514722
-"""The upper one of a standard normal."""
+"""The upper such quantile of the standard normal distribution."""
 
 
 def sigma(factor: float) -> float:
-    """Standard deviation of the logarithm whose 90 % interval is a figure divided by, and times,
-    `factor`."""
+    """Standard deviation of the logarithm whose 90 % interval reaches from a figure divided by
+    `factor` to the figure times `factor`.
+    """
     return math.log(factor) / _NORMAL
 
 
@@ -35,7 +36,7 @@ def sigma(factor: float) -> float:
 class Term:
     """One term: `key` is its figure's path in a profile, in `unit`.
 
-    A figure is in units of the amount per second, or (`per_unit`) the term's value itself.
+    A figure is an amount per second, or (`per_unit`) the term's value itself.
     """
 
     name: str
@@ -44,17 +45,17 @@ class Term:
     per_unit: bool = False
 
     def log(self, figure: float) -> float:
-        """The logarithm of the term's value, of a figure as it stands in a profile."""
+        """The logarithm of the term's value, from a figure as it stands in a profile."""
         return math.log(figure) if self.per_unit else -math.log(figure)
 
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """What is believed of several things (devices, links) before any row is read.
+    """The prior of several things (devices, links), before any row is read.
 
     The logarithms of the terms' values are normal, with `mean` (things, terms) and `covariance`
-    (things * terms, the same). The relative error of the sum has the median `scatter` and
-    `scatter_spread` as the standard deviation of its logarithm.
+    (things * terms, things * terms). The relative error of the sum has the median `scatter`, and
+    `scatter_spread` is the standard deviation of its logarithm.
     """
 
     terms: Sequence[Term]
@@ -64,12 +65,12 @@ class Prior:
     scatter_spread: float
 
     def expected(self, rows: Rows) -> FloatArray:
-        """What would be measured in rows by the means."""
+        """The measured values that the means predict for rows."""
         total: FloatArray = (rows.amounts * np.exp(self.mean[rows.thing])).sum(1)
         return total
 
     def spread(self, rows: Rows) -> FloatArray:
-        """Standard deviations of the logarithm of what would be measured in rows."""
+        """Standard deviations of the logarithm of these predictions."""
         parts = rows.amounts * np.exp(self.mean[rows.thing])
         shares = parts / parts.sum(1, keepdims=True)
         things, terms = self.mean.shape
@@ -85,7 +86,8 @@ class Prior:
 class Rows:
     """Measured rows as arrays: `amounts` (rows, terms), `measured` (rows) and the file's `line`.
 
-    `thing` numbers what each row was measured on, `subject` with what: a model's training.
+    `thing` is the index of what each row was measured on, `subject` that of what was done: a
+    model's training.
     """
 
     line: IntArray
@@ -98,7 +100,7 @@ class Rows:
         return len(self.measured)
 
     def only(self, chosen: NDArray[np.bool_] | IntArray) -> Rows:
-        """Some of the rows, by a mask or by their places."""
+        """Some of the rows, by a mask or by their indices."""
         return Rows(
             self.line[chosen],
             self.thing[chosen],

@@ -16,16 +16,16 @@ from simfl.system.catalogue import Profile
 from simfl.system.uncertainty import SECONDS, Calibrated
 
 DIGITS = 4
-"""Significant digits of a figure that was fitted."""
+"""Significant digits of a fitted figure."""
 DRAWS = 100
-"""Joint draws that a profile holds."""
+"""Joint draws in a profile."""
 
 
 @dataclass(frozen=True, eq=False)
 class Figure:
-    """A calibrated figure: its path in the profile, the best value, and draws of it (draws).
+    """A calibrated figure: its path in the profile, the best value, and its draws (draws).
 
-    `origin` is empty where rows of the thing itself told it, else what it rests on.
+    `origin` is empty if rows of the thing itself determine it; otherwise it says what it rests on.
     """
 
     key: str
@@ -36,16 +36,16 @@ class Figure:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where it lies with 90 %."""
+        """Its 90 % interval."""
         low, high = np.quantile(self.draws, ENDS)
         return float(low), float(high)
 
 
 @dataclass(frozen=True)
 class Twin:
-    """A device or link as it was calibrated: what its profile takes from where.
+    """A calibrated device or link: the contents of its profile and where they come from.
 
-    `drops` are paths of the base that the figures replace, `sets` what else the profile gets.
+    `drops` are paths of the base that the figures replace; `sets` are further keys of the profile.
     `errors` (draws) are draws of the logarithm of the error of an unmeasured model's seconds.
     """
 
@@ -59,7 +59,7 @@ class Twin:
     errors: FloatArray | None = None
 
     def text(self) -> str:
-        """The profile's file."""
+        """The profile's file as text."""
         content, about = self._content()
         text = yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=10_000, allow_unicode=True)
         return "".join(f"# {line}\n" for line in about) + text
@@ -115,7 +115,7 @@ class _Dumper(yaml.SafeDumper):
     """YAML with numbers as people write them: 2.4e+10."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """A profile has none."""
+        """Profiles have no aliases."""
         return True
 
 
@@ -130,7 +130,7 @@ def _number(dumper: yaml.SafeDumper, value: float) -> yaml.Node:
 
 
 def _in_line(dumper: yaml.SafeDumper, value: list[Any]) -> yaml.Node:
-    """Lists in one line each; a table in a line per row."""
+    """Each flat list on one line; a table with one line per row."""
     is_flat = not any(isinstance(one, list) for one in value)
     return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=is_flat)
 
@@ -144,7 +144,7 @@ def _rounded(value: float) -> float:
 
 
 def _plain(value: Any) -> Any:
-    """Tuples as lists; what is None is left out."""
+    """Tuples as lists; None is left out."""
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items() if one is not None}
     return list(value) if isinstance(value, tuple) else value

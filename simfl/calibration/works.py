@@ -1,4 +1,4 @@
-"""The work of the models that rows name."""
+"""The work of the models in measured rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from simfl.scenario.yaml_source.source import KeyPath, Source
 
 
 def model_part(text: str) -> Part:
-    """The part that a cell names: as in a scenario, or an architecture of torchvision's.
+    """The part that a cell names: as in a scenario, or a torchvision architecture.
 
     Raises ValueError for text that is neither a name nor a mapping with one.
     """
@@ -43,16 +43,16 @@ def model_part(text: str) -> Part:
 def build_model(text: str, input_shape: tuple[int, ...], outputs: int, folder: Path) -> nn.Module:
     """The module that a cell names, freshly initialised; files are looked for in `folder`.
 
-    Raises ScenarioError for parts that there are not, and ValueError for shapes that do not fit.
+    Raises ScenarioError for unknown parts, and ValueError for shapes that do not fit.
     """
     made: Any = registry.build("models", model_part(text), KeyPath(Source("model", folder, {})))
     return as_module(made, input_shape, outputs)
 
 
 def works(measured: Measurements) -> list[ModelWork]:
-    """The work of every computation's model; raises ScenarioError with the line of what is wrong.
+    """The work of every computation's model; raises ScenarioError with the line of an error.
 
-    Each model is counted once for each shape.
+    Each model is counted once per shape.
     """
     known: dict[tuple[str, tuple[int, ...], int], ModelWork] = {}
     found = []
@@ -99,12 +99,12 @@ def _counted(one: Computation, outputs: int, measured: Measurements) -> ModelWor
 
 
 def _without_memory(one: Computation, outputs: int, folder: Path) -> nn.Module:
-    """A row's model: its weights take no memory where it can be built so."""
+    """A row's model, whose weights take no memory if it can be built that way."""
     try:
         with torch.device("meta"):
             return build_model(one.model, one.input_shape, outputs, folder)
     except ValueError:
-        # torchvision's RegNets compute with tensors while they are built.
+        # torchvision's RegNets compute with tensors while they are being built.
         return build_model(one.model, one.input_shape, outputs, folder)
 
 
