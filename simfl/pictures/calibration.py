@@ -26,7 +26,9 @@ def save_predictions(fit: ComputingFit, path: Path) -> Path:
 
 
 def draw_predictions(fit: ComputingFit) -> Figure:
-    """Every row, with all rows fitted and with its own model left out; a colour per device."""
+    """Every row as predicted by a fit to all rows, and with its model left out; one colour per
+    device.
+    """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(11, 5.5), layout="constrained")
         left, right = figure.subplots(1, 2, sharex=True, sharey=True)

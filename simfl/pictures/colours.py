@@ -14,7 +14,9 @@ STATE_COLOURS = {
     "upload": COLOURS[2],
     "tail": "#B5DFD1",
 }
-"""Of what clients do. Pale: nothing; the machine waits, or its radio is awake in vain."""
+"""Colours of clients' states. Pale ones mean no work: the machine waits, or its radio stays
+awake.
+"""
 
 
 def radio_tails(run: LoadedRun) -> str:

@@ -28,21 +28,21 @@ from simfl.study.means import setting_names
 FORMATS = ("pdf", "png", "svg")
 
 LINES = ("-", "--", ":", "-.")
-"""Beside colour: what tells lines apart in print, and shows one that lies below another."""
+"""In addition to colours: distinguish lines in print, and show a line below another one."""
 
 PAPER_STYLE: dict[Any, Any] = {**STYLE, "pdf.fonttype": 42, "svg.fonttype": "none"}
 """Text in a PDF or SVG stays text, in fonts that publishers accept."""
 
 MOST_SETTINGS = 16
-"""More lines are not told apart."""
+"""More lines could not be distinguished."""
 
 
 Named = tuple[str, pd.DataFrame]
-"""What a line is called, and its curve with the columns of `study.curves.mean_curve`."""
+"""A line's name, and its curve with the columns of `study.curves.mean_curve`."""
 
 
 class Shown(Figure):
-    """A figure that is a picture below a notebook's cell, where pyplot is not at work either."""
+    """A figure that notebooks display below a cell even without pyplot."""
 
     def _repr_png_(self) -> bytes:
         picture = BytesIO()
@@ -78,10 +78,10 @@ def named_curves(source: LoadedRun | LoadedStudy, x: str, y: str) -> list[Named]
 def plot(source: LoadedRun | LoadedStudy, *, x: str = "time_s", y: str = "accuracy") -> Figure:
     """Draw learning curves: a run's, or one line per setting of a study.
 
-    `y` is accuracy or loss; `x` time_s, client_energy_j, bytes, versions, client_active_j,
+    `y` is accuracy or loss; `x` is time_s, client_energy_j, bytes, versions, client_active_j,
     server_energy_j or energy_j. Bands are 95 % intervals of the mean over the seeds. Raises
-    ValueError for other figures, and `RunFolderError` where nothing was evaluated, or no setting's
-    seeds have a place in common.
+    ValueError for other figures, and `RunFolderError` if nothing was evaluated, or if there is no
+    setting whose seeds all have a value at the same `x`.
     """
     curves = named_curves(source, x, y)
     if not curves:
@@ -100,14 +100,14 @@ def plot(source: LoadedRun | LoadedStudy, *, x: str = "time_s", y: str = "accura
 
 
 def _one_run(source: LoadedRun | LoadedStudy) -> LoadedRun:
-    """The run, or a study's first one."""
+    """The run itself, or the first run of a study."""
     if isinstance(source, LoadedRun):
         return source
     return load_run(source.path / source.table["folder"].iloc[0])
 
 
 def _why_none(source: LoadedRun | LoadedStudy, x: str, y: str) -> str:
-    """Why there is not one curve: nothing was evaluated, or the seeds' curves do not overlap."""
+    """Why there is no curve: nothing was evaluated, or the seeds' curves do not overlap."""
     if isinstance(source, LoadedRun) or y not in source.rounds or source.rounds[y].isna().all():
         return "nothing was evaluated"
     return (
@@ -117,7 +117,7 @@ def _why_none(source: LoadedRun | LoadedStudy, x: str, y: str) -> str:
 
 
 def draw_curves(axes: Axes, curves: Sequence[Named], x: str, y: str) -> None:
-    """Lines by name with their bands; of a single place a point with its interval."""
+    """Named lines with their bands; a single place is drawn as a point with its interval."""
     for index, (name, curve) in enumerate(curves):
         colour = COLOURS[index % len(COLOURS)]
         line = LINES[index % len(LINES)]
@@ -132,7 +132,8 @@ def draw_curves(axes: Axes, curves: Sequence[Named], x: str, y: str) -> None:
     if max(curve[x].max() for _, curve in curves) >= 10_000:
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     axes.set_xlim(left=0)
-    # A band of few seeds may be many times as high as the lines are, which are to be told apart.
+    # With few seeds a band may be many times as high as the lines, which must remain
+    # distinguishable.
     lowest, highest = (
         bound([bound(curve[y]) for _, curve in curves]) for bound in (np.min, np.max)
     )
@@ -143,10 +144,9 @@ def draw_curves(axes: Axes, curves: Sequence[Named], x: str, y: str) -> None:
 
 
 def caption(source: LoadedRun | LoadedStudy, x: str, y: str) -> str:
-    """What lines and bands are, for whoever writes the text below a figure, and what is not drawn.
+    """What lines and bands mean, for the text below a figure, and what is not drawn.
 
-    Settings without a curve are those whose seeds were never evaluated at the same time, and those
-    behind the first 16.
+    Not drawn are settings whose seeds have no value at the same `x`, and those after the first 16.
     """
     if isinstance(source, LoadedRun):
         return "the line is one run, between its evaluations"
@@ -163,7 +163,9 @@ def caption(source: LoadedRun | LoadedStudy, x: str, y: str) -> str:
 
 
 def save_plot(figure: Figure, path: Path) -> Path:
-    """Write a figure as its name says: .pdf, .png or .svg; raises `NotDrawable` for others."""
+    """Write a figure in the format of its name, .pdf, .png or .svg; raises `NotDrawable` for
+    others.
+    """
     kind = path.suffix.removeprefix(".").lower()
     if kind not in FORMATS:
         raise NotDrawable(f"{path}: found {path.suffix!r}, accepted: .{', .'.join(FORMATS)}")

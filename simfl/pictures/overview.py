@@ -14,28 +14,29 @@ from simfl.pictures.sheet import draw_sheet
 from simfl.runs.runfolder import LoadedRun
 
 MOST_NAMED_EDGES = 8
-"""More edge servers than colours are not told apart: all have one colour."""
+"""With more edge servers than that, colours cannot be distinguished: all have the same."""
 
 MARGIN = 1.05
-"""How far an axis goes beyond what it shows."""
+"""How far an axis extends beyond its data."""
 
 MOST_APART = 50
-"""Clients with a gap between their bars."""
+"""Up to this many clients there is a gap between their bars."""
 
 
 def save_overview(run: LoadedRun, path: Path) -> Path:
     """Write the overview as a PNG."""
     title = printable(f"{run.manifest['name']}, seed {run.manifest['seed']}")
     with replacing(path, f".partial{path.suffix}") as file:
-        # A picture of few colours: packing it harder takes three times as long and saves little.
+        # The picture has few colours: better compression takes three times as long and saves
+        # little.
         draw_sheet(overview_panels(run), title).save(file, format="PNG", compress_level=3)
     return path
 
 
 def overview_panels(run: LoadedRun) -> list[list[Panel]]:
-    """Accuracy against time and clients' energy, where this goes, participation.
+    """Accuracy against time and clients' energy, energy by state, and participation.
 
-    Where nothing was evaluated, versions stand in for accuracy.
+    If nothing was evaluated, versions replace accuracy.
     """
     return [
         [
@@ -47,7 +48,7 @@ def overview_panels(run: LoadedRun) -> list[list[Panel]]:
 
 
 def _accuracy(run: LoadedRun, column: str, label: str) -> Panel:
-    """Against a column of the rounds table."""
+    """Accuracy against a column of the rounds table."""
     accuracy = run.column("rounds", "accuracy")
     evaluated = ~np.isnan(accuracy)
     if evaluated.any():
@@ -57,7 +58,7 @@ def _accuracy(run: LoadedRun, column: str, label: str) -> Panel:
         figure, x, y = "global version", *(run.column("rounds", one) for one in (column, "version"))
     low, high = (float(y.min()), float(y.max())) if y.size else (0.0, 1.0)
     beyond = (MARGIN - 1) * (high - low)
-    # Without a version the run lasted, and cost, something all the same.
+    # Even without a version the run took time and energy.
     ended = {"time_s": "horizon_s"}.get(column, column)
     end = float(x.max()) if x.size else float(run.manifest[ended])
     return Panel(
@@ -69,7 +70,7 @@ def _accuracy(run: LoadedRun, column: str, label: str) -> Panel:
 
 
 def _from_zero(label: str, end: float) -> Axis:
-    """Of seconds or joules, of which there may be none but never fewer."""
+    """An axis of seconds or joules; these may be zero but never negative."""
     return number_axis(label, 0.0, MARGIN * end or 1.0)
 
 

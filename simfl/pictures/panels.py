@@ -1,4 +1,4 @@
-"""Panels of a picture without a position: axes with round ticks, lines, bars, a legend."""
+"""Panels of a picture, not yet placed: axes with round ticks, lines, bars, a legend."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from simfl.common.arrays import FloatArray
 
 MOST_TICKS, MOST_NAMES = 9, 18
 MOST_LETTERS = 30
-"""Of a name beside an axis; what is longer is cut."""
+"""Longer names beside an axis are cut."""
 
 _PREFIXES = {-3: "n", -2: "\N{MICRO SIGN}", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T"}
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
@@ -20,7 +20,7 @@ _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 @dataclass(frozen=True)
 class Axis:
-    """From `low` to `high`, in the label's unit, with texts at some places."""
+    """An axis from `low` to `high`, in the label's unit, with ticks: (value, text)."""
 
     label: str
     low: float
@@ -30,7 +30,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Line:
-    """Points that are joined; x and y of shape (points,)."""
+    """Points that are joined by a line; x and y of shape (points,)."""
 
     x: FloatArray
     y: FloatArray
@@ -39,7 +39,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Bars:
-    """Rectangles; each side's place of shape (bars,)."""
+    """Rectangles; the coordinates of each side have the shape (bars,)."""
 
     left: FloatArray
     right: FloatArray
@@ -50,7 +50,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Panel:
-    """What is drawn between two axes, and above them a title over its legend: (text, colour)."""
+    """What is drawn between two axes, with a title and a legend, (text, colour), above them."""
 
     x: Axis
     y: Axis
@@ -61,9 +61,9 @@ class Panel:
 
 
 def number_axis(label: str, low: float, high: float, *, whole: bool = False) -> Axis:
-    """Ticks at multiples of a round step, at whole numbers alone where only these mean something.
+    """An axis with ticks at multiples of a round step; with `whole`, at whole numbers only.
 
-    Where all is one value, its surroundings are shown.
+    If all values are the same, the axis extends around that value.
     """
     if not low < high:
         around = abs(low) / 20 or 1.0
@@ -77,7 +77,7 @@ def number_axis(label: str, low: float, high: float, *, whole: bool = False) -> 
 
 
 def name_axis(names: Sequence[str]) -> Axis:
-    """One name at each of 0, 1, 2, ..., of many names not every one."""
+    """One name at each of 0, 1, 2, ...; if there are many names, not every one."""
     every = -(-len(names) // MOST_NAMES) or 1
     ticks = [
         (float(place), name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1]}\u2026")
@@ -88,13 +88,15 @@ def name_axis(names: Sequence[str]) -> Axis:
 
 
 def _step(least: float) -> float:
-    """The round number that is at least this."""
+    """The smallest round number that is at least `least`."""
     scale = 10.0 ** math.floor(math.log10(least))
     return next(step * scale for step in _STEPS if step * scale >= least * (1 - 1e-9))
 
 
 def _texts(places: FloatArray, step: float) -> list[str]:
-    """With as many decimals as the step needs, and with a prefix where numbers are long."""
+    """Texts of ticks with as many decimals as the step needs, and with a prefix if numbers are
+    long.
+    """
     largest = float(np.abs(places).max(initial=0.0))
     power = 0
     if largest >= 10_000 or 0 < largest < 0.001:

@@ -20,16 +20,18 @@ from simfl.pictures.colours import COLOURS
 from simfl.pictures.curves import PAPER_STYLE, save_plot
 
 MOST_NAMED_LABELS = 20
-"""More labels have a scale of colours beside the picture, in place of a legend."""
+"""More labels have a colour scale beside the picture instead of a legend."""
 
 SEPARATE_BARS = 150
-"""More clients' bars touch, or nothing but gaps would be seen."""
+"""The bars of more clients touch each other; otherwise only gaps would be visible."""
 
 Colour = tuple[float, float, float, float]
 
 
 def draw_partition(title: str, examples: IntArray, label_counts: IntArray) -> Figure:
-    """Examples (clients,) as bars, in parts of `label_counts` (clients, labels), if it has any."""
+    """Bars of examples (clients,), divided by `label_counts` (clients, labels) if there are
+    labels.
+    """
     clients, labels = label_counts.shape
     counts = label_counts if labels else examples[:, np.newaxis]
     colours = label_colours(counts.shape[1])
@@ -40,7 +42,7 @@ def draw_partition(title: str, examples: IntArray, label_counts: IntArray) -> Fi
         axes.set(xlabel="client", ylabel="examples", title=printable(title))
         axes.set_xlim(-0.7, clients - 0.3)
         axes.set_ylim(0, 1.03 * float(examples.max()))
-        # With more ticks at least, one client would have several, at parts of a number.
+        # By default there are at least two ticks: for a single client, some at fractions.
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
@@ -73,18 +75,20 @@ def save_partition(title: str, examples: IntArray, label_counts: IntArray, path:
 
 
 def label_colours(labels: int) -> Sequence[Colour]:
-    """As many colours: the palette's, then darker and paler ones of it, or a scale of many."""
+    """A colour per label: those of the palette, then darker and paler versions, or a colour
+    scale.
+    """
     if labels > MOST_NAMED_LABELS:
         return [mpl.colormaps["turbo"](share) for share in np.linspace(0, 1, labels)]
     pure = [to_rgba(colour)[:3] for colour in COLOURS[:7]]
-    # Darker ones come first: pale blue is too much like the palette's light blue.
+    # Darker ones come first: pale blue resembles the palette's light blue too much.
     darker = [tuple(0.45 * part for part in one) for one in pure]
     paler = [tuple(0.4 * part + 0.6 for part in one) for one in pure]
     return [(red, green, blue, 1.0) for red, green, blue in [*pure, *darker, *paler][:labels]]
 
 
 def _draw_bars(axes: Axes, counts: IntArray, colours: Sequence[Colour]) -> None:
-    """One collection of rectangles per label, which takes any number of clients."""
+    """One collection of rectangles per label, which works for any number of clients."""
     clients, labels = counts.shape
     half = 0.43 if clients <= SEPARATE_BARS else 0.5
     left, right = np.arange(clients) - half, np.arange(clients) + half

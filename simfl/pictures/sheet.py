@@ -1,7 +1,7 @@
 """A sheet of panels as a picture, drawn with Pillow.
 
-For the picture that every run leaves: matplotlib takes longer to load, and to draw four panels,
-than a small run takes in all. What somebody asks for is drawn with matplotlib.
+It is the picture that every run writes: loading matplotlib and drawing four panels with it takes
+longer than a whole small run. Pictures on request are drawn with matplotlib.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from simfl.pictures.panels import Axis, Bars, Line, Panel
 
 WIDTH, HEIGHT = 1100, 750
 FINER = 2
-"""Shapes are drawn this much larger, and then made smaller: their edges are smooth."""
+"""Shapes are drawn this much larger and then scaled down, which smooths their edges."""
 
 TEXT, SMALL, LARGE = 14, 11, 17
-"""Pixels: heights of ticks' and labels' letters, legends' and titles'."""
+"""Heights of letters in pixels: ticks and labels, legends, titles."""
 
 GAP, TICK, SWATCH = 8, 4, 13
 LEGEND_ROW, TITLE_ROW = 18, 26
 INK, GRID = "#000000", "#E4E4E4"
 MOST_MARKED = 1000
-"""Points of a line; of more, none can be told from the next."""
+"""On a line of more points, single points cannot be distinguished."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class Frame:
     bottom: float
 
     def across(self, places: FloatArray | float) -> FloatArray:
-        """Pixels from the left of places on the x axis."""
+        """x coordinates in pixels of values on the x axis."""
         axis = self.panel.x
         share = (np.asarray(places) - axis.low) / (axis.high - axis.low)
         return self.left + (self.right - self.left) * share
 
     def down(self, places: FloatArray | float) -> FloatArray:
-        """Pixels from the top of places on the y axis."""
+        """y coordinates in pixels of values on the y axis."""
         axis = self.panel.y
         share = (np.asarray(places) - axis.low) / (axis.high - axis.low)
         return self.bottom - (self.bottom - self.top) * share
@@ -66,13 +66,13 @@ class Frame:
 
     @property
     def title_middle(self) -> float:
-        """The title lies above the legend."""
+        """The y coordinate of the title, which lies above the legend."""
         rows = _rows(self.panel.legend, self.right - self.left)
         return self.top - LEGEND_ROW * len(rows) - TITLE_ROW / 2
 
 
 def frames(grid: Sequence[Sequence[Panel]]) -> list[Frame]:
-    """Rows of panels with room for their texts; axes below one another are equally long."""
+    """Rows of panels with room for their texts; axes in one column have the same length."""
     columns = list(zip(*grid, strict=True))
     lefts = [max(_beside(panel.y) for panel in column) for column in columns]
     rights = [max(_beyond(panel.x) for panel in column) for column in columns]
@@ -108,7 +108,7 @@ def draw_sheet(grid: Sequence[Sequence[Panel]], title: str) -> Image.Image:
 
 
 def _draw_shapes(pen: ImageDraw.ImageDraw, frame: Frame) -> None:
-    """Everything but texts; rectangles end a pixel before their right and lower ends."""
+    """Everything except texts; rectangles end a pixel before their right and lower ends."""
     panel = frame.panel
     left, top, right, bottom = (
         round(FINER * side) for side in (frame.left, frame.top, frame.right, frame.bottom)
@@ -192,7 +192,7 @@ def _above(panel: Panel, width: float) -> float:
 
 
 def _rows(legend: Sequence[tuple[str, str]], width: float) -> list[list[tuple[str, str]]]:
-    """The legend's entries in rows that are no wider than the axes, or have one entry."""
+    """The legend's entries in rows that are at most as wide as the axes, or have one entry."""
     rows: list[list[tuple[str, str]]] = []
     taken = width
     for text, colour in legend:
@@ -209,7 +209,9 @@ def _entry_width(text: str) -> float:
 
 
 def fitting(text: str, width: float, size: int) -> str:
-    """The text, without its middle where it is wider: a title's end says which of several it is."""
+    """The text, shortened in its middle if too wide: a title's end often distinguishes it from
+    others.
+    """
     shown, kept = text, len(text)
     while _text_width(shown, size) > width:
         kept -= 1
@@ -223,7 +225,7 @@ def _text_width(text: str, size: int) -> float:
 
 @cache
 def _font(size: int) -> ImageFont.FreeTypeFont:
-    """Matplotlib's own, without loading matplotlib."""
+    """Matplotlib's font, without loading matplotlib."""
     package = find_spec("matplotlib")
     assert package is not None and package.origin is not None
     path = Path(package.origin).parent / "mpl-data" / "fonts" / "ttf" / "DejaVuSans.ttf"

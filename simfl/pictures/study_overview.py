@@ -1,4 +1,4 @@
-"""One figure of a study: each setting's figures with their intervals."""
+"""One figure for a study: each setting's figures with their intervals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from simfl.study.regression import axis_label
 MOST_SETTINGS, MOST_METRICS = 40, 4
 
 MISSED = {"median": "D", "above": ">"}
-"""What `point_means` says of a target that some runs missed, and its open marker."""
+"""Columns of `point_means` for a target that some runs missed, and their open markers."""
 
 
 def save_study_overview(study: LoadedStudy, path: Path) -> Path:
@@ -34,9 +34,9 @@ def save_study_overview(study: LoadedStudy, path: Path) -> Path:
 def draw_study_overview(study: LoadedStudy) -> Figure:
     """A panel for each of the first 4 metrics: mean and 95 % interval of the first 40 settings.
 
-    The title says how many there are, and a setting's name how many of its seeds' runs completed,
-    where not all did. Figures that no run has are left out. A target that some runs
-    missed has an open marker at the median over all runs, or an arrow from what that lies above.
+    The title says how many settings there are; a setting's name says how many of its seeds' runs
+    completed, unless all did. Figures that no run has are left out. A target that some runs missed
+    has an open marker at the median over all runs, or an arrow from its lower bound.
     """
     metrics = study.metrics[:MOST_METRICS]
     every = point_means(study.table, study.factors, metrics)

@@ -1,4 +1,4 @@
-"""How matplotlib's pictures look."""
+"""The common style of matplotlib's pictures."""
 
 from __future__ import annotations
 

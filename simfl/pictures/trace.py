@@ -29,7 +29,7 @@ SLICES = {
     "edge_aggregate": "aggregate",
     "cloud_aggregate": "aggregate",
 }
-"""Kinds of events that take time -> what their slices are called."""
+"""Kinds of events with a duration -> names of their slices."""
 
 COLOURS = {
     "download": "thread_state_runnable",
@@ -42,22 +42,22 @@ COLOURS = {
 """Chrome's names of colours; Perfetto chooses its own by the slice's name."""
 
 MOMENTS = ("select", "schedule", "late", "departure")
-"""Kinds that are shown as moments of the cloud or their edge server."""
+"""Kinds shown as moments of the cloud or of their edge server."""
 
 INTERRUPTIONS = ("unavailable", "crash", "battery_empty", "out_of_memory")
-"""Kinds that are shown as moments of the machine that they happen to."""
+"""Kinds shown as moments of the machine that they happen to."""
 
 CLOUD_PROCESS = 1
 """Process numbers begin with the cloud's; an edge server's is 2 + its number."""
 
 
 def save_trace(run: LoadedRun, path: Path, levels: pd.DataFrame | None = None) -> Path:
-    """Write the trace of a run, compressed where the name ends in ".gz".
+    """Write the trace of a run, compressed if the name ends in ".gz".
 
     `levels` are those of batteries, if any: columns client, time_s, and level, 0 to 1. Raises
-    `RunFolderError` where the run kept no events, or the log names what the other tables have not.
+    `RunFolderError` if the run kept no events, or if the log names things that other tables lack.
     """
-    _ = run.clients  # who has none has not ended, and its lack says so
+    _ = run.clients  # raises if the run has not ended
     if run.events.empty:
         raise RunFolderError(f"{run.path}: the run kept no events; run it with log.level: full")
     make = gzip.open if path.suffix == ".gz" else open
@@ -70,7 +70,7 @@ def save_trace(run: LoadedRun, path: Path, levels: pd.DataFrame | None = None) -
 
 
 def _write(run: LoadedRun, levels: pd.DataFrame | None, file: TextIO) -> None:
-    """One event per line, so that a large run never is one text in memory."""
+    """One event per line, so that a large run is never held in memory as one text."""
     file.write('{"displayTimeUnit":"ms","traceEvents":[\n')
     for index, event in enumerate(trace_events(run, levels)):
         file.write((",\n" if index else "") + json.dumps(event, separators=(",", ":")))
@@ -78,7 +78,7 @@ def _write(run: LoadedRun, levels: pd.DataFrame | None, file: TextIO) -> None:
 
 
 def trace_events(run: LoadedRun, levels: pd.DataFrame | None = None) -> Iterator[Event]:
-    """Every event of the trace; times in whole microseconds of simulated time."""
+    """Every event of the trace; times are whole microseconds of simulated time."""
     places = _places(run)
     yield from _names(run, places)
     yield from _slices(run, places)
@@ -91,7 +91,7 @@ def trace_events(run: LoadedRun, levels: pd.DataFrame | None = None) -> Iterator
 
 
 def _places(run: LoadedRun) -> dict[str, tuple[int, int]]:
-    """Process and track of each machine: an edge server's is the first of its process."""
+    """Process and track of each machine; an edge server is the first track of its process."""
     edges = edge_servers(run)
     places = {"cloud": (CLOUD_PROCESS, 0), "network": (CLOUD_PROCESS, 1)}
     places |= {f"edge-{edge}": (CLOUD_PROCESS + 1 + edge, 0) for edge in edges}
@@ -134,13 +134,14 @@ def _slices(run: LoadedRun, places: dict[str, tuple[int, int]]) -> Iterator[Even
                 " are not of one run: run its scenario anew"
             )
         name, (process, track) = SLICES[kind], places[actor]
-        # Perfetto drops a slice that begins within another and ends after it, be it by a rounding.
+        # Perfetto drops a slice that begins within another and ends after it, even if due to
+        # rounding.
         begin_us = max(_microseconds(start_s), free_us[actor])
         free_us[actor] = max(_microseconds(time_s), begin_us)
         facts: Event = {"energy_j": energy_j}
         if size:
             facts["bytes"] = size
-        if version == version:  # not NaN: no version belongs to a wait
+        if version == version:  # not NaN: waiting belongs to no version
             facts["version"] = int(version)
         yield {
             "ph": "X",
@@ -192,7 +193,7 @@ def _counters(run: LoadedRun) -> Iterator[Event]:
 
 
 def _count(series: str, process: int, time_s: float, value: float, name: str = "") -> Event:
-    """A counter called `name` (nothing: as its only series) stands at `value` from now on."""
+    """A counter takes the value `value`; `name` is empty if it has only this series."""
     return {
         "ph": "C",
         "name": name or series,

@@ -16,10 +16,10 @@ Values = Sequence[Any]
 
 HEIGHT = 360
 ROW_HEIGHT = 26
-"""Of a chart with one row per name, per row."""
+"""Pixels per row of a chart with one row per name."""
 
 LEGEND_WIDTH, LEGEND_ROW_HEIGHT = 48, 19
-"""Characters and pixels of a legend's row below a chart in a column of the page."""
+"""Characters and pixels per row of the legend below a chart."""
 
 KIND_COLOURS = {
     **STATE_COLOURS,
@@ -29,18 +29,20 @@ KIND_COLOURS = {
 }
 DASHES = ("solid", "dash", "dot", "dashdot")
 MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon")
-"""Beside colour: what tells lines and points apart in print."""
+"""In addition to colours: distinguish lines and points in print."""
 OPEN_MARKERS = {
     "median, as not all runs met it": "diamond-open",
     "lower bound, as too few runs met it": "triangle-right-open",
 }
-"""What stands for a target that some runs missed."""
+"""Markers for a target that some runs missed."""
 
 
 def lines(
     series: Mapping[str, tuple[Values, Values]], x: str, y: str, *, steps: bool = False
 ) -> Chart:
-    """Lines by name: (x values, y values), from 0 on: what goes on is seconds, joules or runs."""
+    """Lines by name: (x values, y values); axes begin at 0, since values are seconds, joules or
+    runs.
+    """
     chart = _chart(
         [
             {
@@ -66,10 +68,10 @@ def lines(
 
 
 def curves(named: Sequence[tuple[str, Mapping[str, Values]]], x: str, y: str) -> Chart:
-    """Lines by name with a band each; of a curve the columns x, y, low and high.
+    """Lines by name, each with a band; a curve has the columns x, y, low and high.
 
-    A curve of a single place is a point with its interval. A click on a name in the legend takes
-    its line and its band away.
+    A curve with a single place is a point with its interval. A click on a name in the legend hides
+    its line and its band.
     """
     traces = []
     for index, (name, curve) in enumerate(named):
@@ -107,7 +109,9 @@ def bars(
     colours: Mapping[str, str] | None = None,
     sideways: bool = False,
 ) -> Chart:
-    """Stacked bars by name: (categories, lengths); sideways, categories run down the page."""
+    """Stacked bars by name: (categories, lengths); with `sideways`, categories run down the
+    page.
+    """
     traces = [
         {
             "type": "bar",
@@ -137,10 +141,11 @@ def intervals(
     zero: bool = False,
     missed: Mapping[str, Values] | None = None,
 ) -> Chart:
-    """A point with its interval per name, down the page; `zero` marks no difference.
+    """A point with its interval per name, down the page; `zero` marks zero difference.
 
-    `ends` are the lower and the upper ones. `missed` has the values of open markers by their name
-    in the legend, one of `OPEN_MARKERS`, for what has no mean; NaN where there is none.
+    `ends` are the lower and the upper ends. `missed` has the values of open markers for settings
+    without a mean, by the marker's name in the legend (one of `OPEN_MARKERS`); NaN for other
+    settings.
     """
     places = [str(name) for name in names]
     drawn = {name: own for name, own in (missed or {}).items() if not np.isnan(own).all()}
@@ -183,7 +188,7 @@ def intervals(
 
 
 def _bars(means: Values, ends: tuple[Values, Values]) -> Chart:
-    """Error bars from lower to upper ends; none where there is no interval."""
+    """Error bars from lower to upper ends; none if there is no interval."""
     middle, low, high = (np.array(one, dtype=float) for one in (means, *ends))
     return {
         "type": "data",
@@ -194,9 +199,9 @@ def _bars(means: Values, ends: tuple[Values, Values]) -> Chart:
 
 
 def front(points: Mapping[str, Values], x: str, y: str, on_front: Sequence[bool]) -> Chart:
-    """Settings in two figures; those on the Pareto front are joined.
+    """Settings by two figures; those on the Pareto front are joined.
 
-    `points`, as columns: names, x and y, and the ends of their intervals, x_low, x_high, y_low and
+    `points` are columns: names, x and y, and the ends of their intervals, x_low, x_high, y_low and
     y_high.
     """
     keys = ("names", "x", "y", "x_low", "x_high", "y_low", "y_high")
@@ -229,7 +234,7 @@ def front(points: Mapping[str, Values], x: str, y: str, on_front: Sequence[bool]
 
 
 def slices(kinds: Mapping[str, tuple[Values, Values, Values]], actors: Values, x: str) -> Chart:
-    """What each actor did when, by kind: (actors, starts, durations)."""
+    """What each actor did at which time, by kind: (actors, starts, durations)."""
     traces = [
         {
             "type": "bar",
@@ -264,7 +269,7 @@ def _colour(index: int) -> str:
 
 def _chart(traces: list[Chart], x: str, y: str, rows: int = 0) -> Chart:
     axis = {"automargin": True, "gridcolor": "#e4e7eb", "zerolinecolor": "#b9bfc7"}
-    # Below the axis: the upper edge is where the tools of a chart appear.
+    # Below the axis: a chart's tools appear at its upper edge.
     legend = {"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom"}
     return {
         "data": [_as_written(trace) for trace in traces],
@@ -285,7 +290,7 @@ def _chart(traces: list[Chart], x: str, y: str, rows: int = 0) -> Chart:
 
 
 def _as_written(trace: Chart) -> Chart:
-    """A trace whose names are what they say: plotly reads "<b>" as bold, and drops "<other>"."""
+    """A trace with escaped names: plotly reads "<b>" as bold, and drops "<other>"."""
     texts = {key: trace[key] for key in ("name", "text", "x", "y") if key in trace}
     return trace | {
         key: escape(its, quote=False)

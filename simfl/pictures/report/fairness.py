@@ -15,7 +15,7 @@ from simfl.runs.said_beside import SAID_BESIDE
 
 
 def fairness(page: Page, run: LoadedRun) -> None:
-    """What clients did, spent and reached, and the measures of the run."""
+    """What clients did, consumed and reached, and the measures of the run."""
     page.heading("Fairness and certificates")
     rows: list[tuple[str, str, float, str]] = []
     clients, accuracy = run.clients, run.accuracy_name
@@ -44,7 +44,7 @@ def fairness(page: Page, run: LoadedRun) -> None:
 
 
 def _spread(what: str, of_clients: FloatArray) -> list[tuple[str, str, float, str]]:
-    """Rows of the table: over the clients who have such a figure, which R^2 may not be."""
+    """Rows of the table, over the clients that have the figure (R^2 may be missing)."""
     values = of_clients[~np.isnan(of_clients)]
     if not values.size:
         return [(what, "lowest", math.nan, "no client has one")]
@@ -59,7 +59,7 @@ def _spread(what: str, of_clients: FloatArray) -> list[tuple[str, str, float, st
 
 
 def _what_it_shows(measure: str) -> str:
-    """The first line of a shipped measure's module; nothing for one of the user's own."""
+    """The first line of a shipped measure's module; empty for a user's own measure."""
     try:
         module = importlib.import_module(f"simfl.measures.{measure}")
     except ImportError:

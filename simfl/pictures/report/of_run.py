@@ -30,10 +30,10 @@ INTERRUPTIONS = {
     "out_of_memory": "rounds of clients with too little memory",
     "late": "uploads after the close of their round",
 }
-"""Events that are counted where there are some."""
+"""Events that are counted if there are any."""
 
 MOST_CLIENTS = 2000
-"""Clients whose rows are embedded."""
+"""The number of clients whose rows are embedded."""
 
 
 def report_run(run: LoadedRun, path: Path) -> Path:
@@ -112,7 +112,7 @@ def _what_ran(page: Page, run: LoadedRun) -> None:
 
 
 def what_ran(run: LoadedRun) -> list[tuple[str, str]]:
-    """How the run ended, what it was made of, and what befell it."""
+    """How the run ended, its parts, and what interrupted it."""
     manifest, scenario = run.manifest, run.scenario
     scored = run.rounds.dropna(subset="accuracy")
     rows: list[tuple[str, str]] = [
@@ -315,7 +315,7 @@ def _name(part: Any) -> str:
 
 
 def _texts(numbers: Any) -> list[str]:
-    """Whole numbers as names, so that an axis shows these and none between them."""
+    """Whole numbers as names, so that an axis shows no values between them."""
     return [str(int(number)) for number in numbers]
 
 

@@ -59,7 +59,7 @@ def add_search(page: Page, study: LoadedStudy) -> None:
 
 
 def _path(study: LoadedStudy, path: pd.DataFrame, search: Search) -> list[tuple[str, charts.Chart]]:
-    """The best so far of one objective by the runs that it took."""
+    """The best value so far of a single objective, by the number of runs."""
     if search.best is None or path["best"].isna().all():
         return []
     known = path.dropna(subset="best")
@@ -73,7 +73,9 @@ def _path(study: LoadedStudy, path: pd.DataFrame, search: Search) -> list[tuple[
 def _front(
     study: LoadedStudy, path: pd.DataFrame, means: pd.DataFrame, search: Search
 ) -> list[tuple[str, charts.Chart]]:
-    """Of several objectives, the first against each of the others; trials within their bounds."""
+    """With several objectives: the first against each of the others, for trials within the
+    bounds.
+    """
     if search.best is not None:
         return []
     there = path["feasible"].to_numpy()

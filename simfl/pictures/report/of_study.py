@@ -54,10 +54,10 @@ from simfl.study.words import (
 )
 
 LONG_NAME = 32
-"""Characters; charts whose rows have longer names take the whole width."""
+"""Characters; charts whose rows have longer names take the full width."""
 
 MOST_SETTINGS = 40
-"""In a chart with one row per setting; tables have all."""
+"""The number of settings in a chart with one row per setting; tables have all."""
 
 CURVES = [
     (y, x) for y in ("accuracy", "loss") for x in ("time_s", "client_energy_j", "bytes", "versions")
@@ -65,11 +65,11 @@ CURVES = [
 """Learning curves of every report."""
 
 MOST_PLACES = 300
-"""Of a curve in a page; `LoadedStudy.curves` has all."""
+"""Points of a curve in a page; `LoadedStudy.curves` has all."""
 
 
 def report_study(study: LoadedStudy, path: Path) -> Path:
-    """Write the page of a study of which runs have completed; raises `RunFolderError` else."""
+    """Write a study's page; raises `RunFolderError` if none of its runs has completed."""
     if study.completed.empty:
         raise RunFolderError(f"{study.path}: no run of this study has completed yet")
     page = Page(f"Study {study.content['name']}")
@@ -82,7 +82,7 @@ def report_study(study: LoadedStudy, path: Path) -> Path:
     _comparisons(page, study, metrics)
     _pareto(page, study)
     _best(page, study)
-    if study.search is None:  # whose trials go by what it has seen, and are no sample
+    if study.search is None:  # a search's trials depend on earlier results and are not a sample
         _effects(page, study, metrics)
     page.heading("Runs")
     table = told_apart(study.table.drop(columns=["study", "digest"]), study.factors)
@@ -202,7 +202,7 @@ def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
 
 
 def _drawn_machines(page: Page, study: LoadedStudy) -> None:
-    """What intervals over hardware are, where machines were drawn."""
+    """Explains the intervals over hardware, if machines were drawn."""
     if not study.draws:
         return
     page.text(
@@ -216,7 +216,7 @@ def _drawn_machines(page: Page, study: LoadedStudy) -> None:
 
 
 def _curves(page: Page, study: LoadedStudy) -> None:
-    """Curves of what was evaluated; no heading, and no empty axes, where nothing was."""
+    """Learning curves; nothing, not even a heading, if nothing was evaluated."""
     scored = [(y, x) for y, x in CURVES if y in study.table and study.table[y].notna().any()]
     if not scored:
         return
@@ -253,7 +253,7 @@ def _curves(page: Page, study: LoadedStudy) -> None:
 
 
 def _columns(curve: Any, x: str, y: str) -> dict[str, list[float]]:
-    """A curve as a chart takes it: the last place, and others evenly among all."""
+    """A curve as columns for a chart, thinned evenly; the last point is kept."""
     chosen = curve.iloc[np.unique(np.linspace(0, len(curve) - 1, MOST_PLACES).round().astype(int))]
     names = {"x": x, "y": y, "low": f"{y}_low", "high": f"{y}_high"}
     return {short: _list(chosen[name]) for short, name in names.items()}
@@ -341,13 +341,15 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
 
 
 def _over_hardware(row: Row) -> tuple[str, str]:
-    """Where a difference lies on drawn machines, and how probable its sign is."""
+    """The range of a difference on drawn machines, and the probability of its sign."""
     interval = in_interval(row["hardware_low"], row["hardware_high"])
     return interval, in_probability(row["holds"], row["draws"])
 
 
 def _of_target(row: Row) -> tuple[str, str, str]:
-    """How many runs met a target, and who is known to have been first; dashes for other figures."""
+    """How many runs met a target, and which are known to have been first; dashes for other
+    figures.
+    """
     if "first" not in row:
         return ("–", "–", "–")
     own, base = (f"{row[key]}/{row['pairs']}" for key in ("reached", "baseline_reached"))
@@ -477,10 +479,10 @@ def _effects(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
 
 
 def _indices(study: LoadedStudy, metric: str, reasons: list[str]) -> tuple[str, pd.DataFrame]:
-    """What Sobol indices are called, and a row of name, index, low and high for each.
+    """The title of the Sobol indices, and a row of name, index, low and high for each.
 
-    Those of Saltelli's design, else those of the points as they are; why there are none, and how
-    much of them is chance, is added to `reasons`.
+    They are those of Saltelli's design, or else are estimated from the points as they are.
+    `reasons` gets the reason if there are none, and how much of them is due to chance.
     """
     if study.sample is None or study.sample.method != "saltelli":
         found = first_order_indices(study.table, metric, study.factors, study.sampled)

@@ -50,7 +50,7 @@ pre {{ background: #f4f5f7; padding: 12px; overflow-x: auto; }}
 }}
 """
 
-# On a phone a legend has more rows than in a column of the page: the chart grows by them.
+# On a phone a legend has more rows than in a wide column; the chart grows accordingly.
 SCRIPT = """
 for (const holder of document.querySelectorAll("[data-chart]")) {
   const chart = JSON.parse(document.getElementById(holder.dataset.chart).textContent);
@@ -71,7 +71,7 @@ for (const holder of document.querySelectorAll("[data-chart]")) {
 
 
 SENTENCE = 40
-"""Characters of a cell that is no name or figure."""
+"""A cell with more characters than this is a sentence, not a name or figure."""
 
 
 class MissingPlotly(RuntimeError):
@@ -80,7 +80,7 @@ class MissingPlotly(RuntimeError):
 
 @dataclass
 class Page:
-    """A page under construction; every method adds something at its end."""
+    """A page under construction; every method appends to it."""
 
     title: str
     _body: list[str] = field(default_factory=list)
@@ -96,15 +96,15 @@ class Page:
         self._body.append(f"<p{label}>{html.escape(text)}</p>")
 
     def source(self, title: str, text: str) -> None:
-        """Text as it is, folded away."""
+        """Text as it is, initially folded."""
         self._body.append(
             f"<details><summary>{html.escape(title)}</summary><pre>{html.escape(text)}</pre></details>"
         )
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """A table; columns of numbers are set to the right.
+        """A table; columns of numbers are aligned to the right.
 
-        One with sentences in its cells is a list on a phone, where columns would be too narrow.
+        On a phone, a table with sentences becomes a list, since its columns would be too narrow.
         """
         rows = [list(row) for row in rows]
         numeric = [
@@ -148,11 +148,11 @@ class Page:
         self._body.append(f'<div class="{kind}">{"".join(cells)}</div>')
 
     def data(self, name: str, content: Mapping[str, Any]) -> None:
-        """Data that a script of the reader's may want: JSON in a script element called `name`."""
+        """Data for readers' scripts: JSON in a script element with the ID `name`."""
         self._body.append(_data(name, content))
 
     def save(self, path: Path) -> Path:
-        """Write the page; raises `MissingPlotly`, and OSError where the disk refuses."""
+        """Write the page; raises `MissingPlotly`, and OSError if it cannot be written."""
         page = (
             f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -167,7 +167,7 @@ class Page:
 
 
 def plotly_script() -> str:
-    """The charts' library, whole; raises `MissingPlotly`."""
+    """The source of the chart library; raises `MissingPlotly`."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:
@@ -179,7 +179,7 @@ def plotly_script() -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as a table shows it: four digits, a dash for what is not known."""
+    """A value as a table shows it: four digits, a dash if it is not known."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, float):
@@ -188,7 +188,7 @@ def shown(value: Any) -> str:
 
 
 def plain(values: Any) -> Any:
-    """Values as JSON has them: NaN becomes null, floats keep six digits."""
+    """Values for JSON: NaN becomes null, floats keep six digits."""
     if isinstance(values, Mapping):
         return {str(key): plain(one) for key, one in values.items()}
     if isinstance(values, np.ndarray):
@@ -201,6 +201,6 @@ def plain(values: Any) -> Any:
 
 
 def _data(name: str, content: Mapping[str, Any]) -> str:
-    # In a script element "<!--<script" would keep what follows from ending, as "</script" ends it.
+    # "</script" would end a script element early, and "<!--<script" would prevent its end.
     text = json.dumps(plain(content), separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json" id="{html.escape(name)}">{text}</script>'

@@ -1,4 +1,4 @@
-"""The timeline in a run's report: what each machine did when."""
+"""The timeline in a run's report: what each machine did at which time."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from simfl.pictures.report.page import Page
 from simfl.runs.runfolder import LoadedRun
 
 MOST_SLICES, MOST_ACTORS = 4000, 40
-"""What the timeline shows; the run folder, and `simfl trace`, have all."""
+"""Limits of the timeline; the run folder and `simfl trace` have everything."""
 
 
 def timeline(page: Page, run: LoadedRun) -> None:
-    """A bar per thing that a machine does, as far as `MOST_SLICES` and `MOST_ACTORS` go."""
+    """A bar for each activity of a machine, up to `MOST_SLICES` and `MOST_ACTORS`."""
     page.heading("Timeline")
     drawn = run.events[
         run.events["kind"].isin(charts.KIND_COLOURS) & (run.events["kind"] != "idle")
@@ -31,7 +31,7 @@ def timeline(page: Page, run: LoadedRun) -> None:
         if len(own := chosen[chosen["kind"] == kind])
     }
     end_s = run.manifest["horizon_s"]
-    # From the first one on that is left out, machines that seem to wait may do something.
+    # After the first omitted slice, machines that seem to wait may be doing something.
     whole_s = end_s if len(chosen) == len(theirs) else theirs["start_s"].iloc[MOST_SLICES]
     if len(chosen) < len(drawn):
         page.text(
