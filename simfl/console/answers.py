@@ -58,7 +58,7 @@ MOST_ROWS = 40
 
 
 def print_answers(study: Study, loaded: LoadedStudy) -> None:
-    """The study's questions and what its completed runs answer."""
+    """The study's questions with the answers of its completed runs."""
     console = Terminal()
     runs, drawn, draws = loaded.table, loaded.drawn, loaded.draws
     if loaded.completed.empty:
@@ -113,7 +113,7 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         console.print(in_one_sentence(found, factors, asked.best))
         for sentence in luck.of_best(int(found["ranked"].sum())):
             console.print(sentence)
-    # What a search asks goes by what it has seen: its trials are no sample of the settings.
+    # A search chooses trials by earlier results, so they are not a sample of the settings.
     explained = factors if loaded.search is None else []
     levelled = [name for name in explained if name not in loaded.sampled]
     computed = [name for name in metrics if explainable(runs, name)]
@@ -139,7 +139,7 @@ def _means(
     title: str,
     over: Mapping[str, pd.DataFrame] | None = None,
 ) -> FigureTable:
-    """Settings with their means; with intervals `over` hardware, each beside that over seeds."""
+    """Settings with their means; intervals `over` hardware stand beside those over seeds."""
     rest = len(means) - MOST_ROWS
     title = f"{title}; {rest} more in the Parquet file" if rest > 0 else title
     targets = reached_columns(metrics)
@@ -160,7 +160,7 @@ def _means(
 def _of_one_setting(
     name: str, setting: Row, metrics: list[str], over: Mapping[str, pd.DataFrame], draws: int
 ) -> FigureTable:
-    """A row per figure: a setting alone has many of them, and nothing beside it."""
+    """A single setting: one row per figure."""
     runs = setting["runs"]
     seeds = "mean over seeds (±95 %)" if runs > 1 else "one seed"
     title = f"{name}: {runs} runs" if runs > 1 else f"{name}: one seed, no intervals over seeds"
@@ -174,7 +174,7 @@ def _of_one_setting(
 
 
 def _cells(setting: Row, metric: str, over: Mapping[str, pd.DataFrame]) -> list[str]:
-    """A figure of a setting: over the seeds, and where machines were drawn, over them."""
+    """A figure of a setting: over the seeds and, if machines were drawn, over the hardware."""
     if metric not in over:
         return [in_cell(setting, metric)]
     its = over[metric].set_index("point").to_dict("index")[setting["point"]]
@@ -182,7 +182,7 @@ def _cells(setting: Row, metric: str, over: Mapping[str, pd.DataFrame]) -> list[
 
 
 def _best(found: pd.DataFrame, factors: list[str], asked: Best) -> FigureTable:
-    """Settings, the best first, with how many seeds, and how many draws, keep to the bounds."""
+    """Settings, the best first, with how many seeds and what share of draws meet the bounds."""
     chances = PROBABILITIES if "draws" in found else {}
     rows = [
         [
@@ -207,13 +207,14 @@ def _comparisons(
     factors: list[str],
     drawn: pd.DataFrame | None = None,
 ) -> Iterator[tuple[str, pd.DataFrame, FigureTable]]:
-    """A figure, its comparisons, and their table; names of figures are long, so its title has it.
+    """For each figure its comparisons and their table; figures' names are long, so titles have
+    them.
 
-    Where some runs missed a target it says how many met it, and who is known to have been first
-    in place of a difference.
+    If some runs missed a target, the table says how many met it and which are known to have been
+    first, instead of a difference.
     """
     known = runs[factor].tolist()
-    # Where levels are of several types, the table has all of them as text.
+    # If the levels are of several types, the table has all of them as text.
     baseline = level(baseline) if level(baseline) in known else as_text(level(baseline))
     name, texts = short_names([factor])[0], levels_told_apart(known)
     for metric in metrics if baseline in known else ():
@@ -223,7 +224,7 @@ def _comparisons(
         else:
             found = hardware_differences(runs, drawn, *asked)
         if found.empty:
-            continue  # no run of another level is there yet
+            continue  # no run of another level has ended yet
         columns: dict[str, Callable[[Row], str]] = {"seeds": lambda one: str(one["seeds"])}
         missed = found["verdict"] == "not all reached"
         columns |= RACE if missed.any() else {}
@@ -254,13 +255,13 @@ OVER_HARDWARE: dict[str, Callable[[Row], str]] = {
     "over hardware (90%)": lambda one: in_interval(one["hardware_low"], one["hardware_high"]),
     "order holds": lambda one: in_probability(one["holds"], one["draws"]),
 }
-"""Columns of a comparison, by what they are called."""
+"""Columns of a comparison by their headings."""
 
 
 def _effects(
     runs: pd.DataFrame, metrics: list[str], factors: list[str], sampled: list[str], title: str
 ) -> FigureTable:
-    """Levels below their factor, a column per figure; sampled keys only tell blocks apart."""
+    """Levels below their factor, a column per figure; sampled keys only separate blocks."""
     cells: dict[tuple[str, Any], dict[str, str]] = {}
     for metric in metrics:
         for _, one in main_effects(runs, metric, factors, within=sampled).iterrows():

@@ -23,7 +23,7 @@ from simfl.study.warned import warning_kinds
 from simfl.study.words import of_run
 
 NOT_COMPARED = ("name",)
-"""Keys of a scenario that change nothing."""
+"""Keys of a scenario that have no effect."""
 
 NOT_SHOWN = (
     "warnings",
@@ -34,16 +34,18 @@ NOT_SHOWN = (
     "currency",
     TASK,
 )
-"""Columns of a row: which warnings there are says more than how many, and keys stand above."""
+"""Columns of a row that are left out: kinds of warnings say more than counts, and keys appear
+above.
+"""
 
 FOOTPRINT = ("carbon_gco2", "electricity_cost")
 """Figures that only runs with a region have."""
 
 DEALT_OUT = ("data.partition.", "data.noise_variance.")
-"""Sections of the data that leave the test examples as they are."""
+"""Sections of the data that do not change the test examples."""
 
 NAMES = {"warning_kinds": "warnings", SIZED_ONLY.column: "codecs that only size"}
-"""What columns of a row are called."""
+"""Headings of columns of a row."""
 
 
 def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> None:
@@ -56,7 +58,7 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
     what was found odd in which of the runs, and what to do about it.
     """
     targets = Questions(targets={"accuracy": list(accuracies)}).target_columns()
-    rows = [row(run, targets) for run in runs]  # what cannot be read is found before a word is said
+    rows = [row(run, targets) for run in runs]  # read first: raises before anything is printed
     console = Terminal()
     names = [str(run.path) for run in runs]
     different = differing_keys([run.scenario for run in runs])
@@ -92,9 +94,9 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
 
 
 def unlike(different: Mapping[str, Sequence[str]], rounds: Sequence[pd.DataFrame]) -> list[str]:
-    """What makes differences of runs say less than they seem to, in a sentence each.
+    """Reasons why differences between the runs mean less than they seem to, one sentence each.
 
-    `different` is what `differing_keys` found, `rounds` are the runs' tables of versions.
+    `different` is the result of `differing_keys`; `rounds` are the runs' tables of versions.
     """
     found = []
     if not different and not all(one.equals(rounds[0]) for one in rounds[1:]):
@@ -125,7 +127,7 @@ def unlike(different: Mapping[str, Sequence[str]], rounds: Sequence[pd.DataFrame
 
 
 def differing_keys(scenarios: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Dotted key -> its value in each scenario, for the keys that are not the same in all."""
+    """Dotted key -> its value in each scenario, for the keys that differ."""
     flat = [dict(_leaves(one)) for one in scenarios]
     keys = dict.fromkeys(key for one in flat for key in one if key not in NOT_COMPARED)
     return {
@@ -148,7 +150,7 @@ def _leaves(section: Any, path: tuple[str, ...] = ()) -> Any:
 
 
 def beside(first: Any, value: Any) -> str:
-    """A value and how far it is from the first, absolutely and in percent."""
+    """A value with its difference from the first, absolute and in percent."""
     if not (_is_number(first) and _is_number(value)):
         return shown(value)
     difference = value - first
@@ -161,7 +163,7 @@ def _is_number(value: Any) -> bool:
 
 
 def shown(value: Any) -> str:
-    """A value in four digits; a dash where there is none."""
+    """A value with four digits; a dash if there is none."""
     if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
         return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

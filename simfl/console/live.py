@@ -14,15 +14,15 @@ from simfl.console.terminal import Terminal
 from simfl.console.watched import in_notebook
 
 NOTEBOOK_SECONDS = 0.2
-"""The least time between two states of a notebook's line."""
+"""The minimum time between two updates of a notebook's line."""
 
 
 class LiveDisplay(ABC):
-    """Shown from `with` to its end where a person watches; plain lines elsewhere.
+    """A display that is shown within `with` if a person watches; plain lines otherwise.
 
-    In a terminal on standard error; `transient`: nothing of it is left there. In a notebook it is
-    one line, `_line`, that is replaced, and stays as it is in the end. `quiet`: neither display nor
-    lines.
+    In a terminal it is on standard error; with `transient` it is removed at the end. In a notebook
+    it is one line, `_line`, that is updated in place and remains at the end. `quiet`: neither
+    display nor lines.
     """
 
     def __init__(self, *, quiet: bool, transient: bool) -> None:
@@ -34,7 +34,7 @@ class LiveDisplay(ABC):
 
     @abstractmethod
     def _content(self) -> RenderableType:
-        """What there is to see now."""
+        """The current content of the display."""
 
     def _line(self) -> str:
         """The same in one line."""
@@ -60,13 +60,13 @@ class LiveDisplay(ABC):
             self._live.update(self._content())
 
     def _print(self, line: str) -> None:
-        """A line where there is no display."""
+        """Print a line if there is no display."""
         if self._live is None and self._cell is None and not self._quiet:
             self._console.print(line, highlight=False, soft_wrap=True)
 
 
 class _CellLine:
-    """A line below a notebook's cell that takes the place of the one before, in saved ones too."""
+    """A line below a notebook's cell that replaces the previous one, also in a saved notebook."""
 
     def __init__(self) -> None:
         self._shown_at = float("-inf")
@@ -79,7 +79,7 @@ class _CellLine:
             self._write(line)
 
     def end(self, line: str) -> None:
-        """The last state, where any was shown."""
+        """The last state, if any was shown."""
         if self._display is not None:
             self._write(line)
 

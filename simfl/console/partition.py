@@ -11,23 +11,23 @@ from simfl.common.arrays import IntArray
 from simfl.console.terminal import Terminal
 
 SIGNS = string.digits + string.ascii_lowercase
-"""What labels are drawn with; of more labels, neighbours share a sign."""
+"""Characters that represent labels; with more labels, neighbours share a character."""
 
 MOST_CLIENTS = 100
-"""More rows are not read; a picture has them all."""
+"""More rows would not be read; a picture has them all."""
 
 MOST_NAMED = 10
-"""More labels that nobody has are counted."""
+"""If more labels are missing everywhere, they are only counted."""
 
 WIDEST_BAR = 60
 BESIDE_BAR = 38
-"""Columns of a terminal: of the longest bar, and of what stands beside it."""
+"""Columns of a terminal: for the longest bar, and for the text beside it."""
 
 
 def print_partition(title: str, examples: IntArray, label_counts: IntArray) -> None:
-    """One row per client: examples (clients,), labels, and a bar as long as its share.
+    """One row per client: examples (clients,), labels, and a bar proportional to its examples.
 
-    `label_counts`: (clients, labels), without columns where there are no labels.
+    `label_counts`: (clients, labels), without columns if there are no labels.
     """
     console, labels = Terminal(), label_counts.shape[1]
     console.print(title)
@@ -57,7 +57,9 @@ def print_partition(title: str, examples: IntArray, label_counts: IntArray) -> N
 
 
 def summary(examples: IntArray, label_counts: IntArray) -> list[str]:
-    """What there is at how many clients, and how different their labels are, in a line each."""
+    """How many examples and clients there are, and how different clients' labels are, a line
+    each.
+    """
     clients, labels = label_counts.shape
     sizes = f"{examples.min():,} to {examples.max():,} each"
     found = [f"{examples.sum():,} examples at {clients:,} clients, {sizes}"]
@@ -78,7 +80,7 @@ def summary(examples: IntArray, label_counts: IntArray) -> list[str]:
 
 
 def bar(counts: IntArray, per_sign: float) -> str:
-    """A sign for every `per_sign` examples, of the label that they have; rounding adds up."""
+    """A character of its label for every `per_sign` examples; rounding errors do not accumulate."""
     ends = (counts.cumsum() / per_sign).round().astype(int).tolist()
     labels = max(len(counts), len(SIGNS))
     signs = [SIGNS[label * len(SIGNS) // labels] for label in range(len(counts))]

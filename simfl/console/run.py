@@ -25,9 +25,9 @@ from simfl.study.how_sure import how_sure
 
 
 class Watcher(LiveDisplay):
-    """A live line while a run goes on: simulated time, version, accuracy, joules, time left.
+    """A live line during a run: simulated time, version, accuracy, joules, time left.
 
-    Where output is no terminal, a plain line every ten seconds.
+    If the output is not a terminal, a plain line every ten seconds.
     """
 
     PLAIN_SECONDS = 10.0
@@ -41,7 +41,7 @@ class Watcher(LiveDisplay):
         self._printed = self._began
 
     def update(self, progress: Any) -> None:
-        """A new version is out (`Progress`)."""
+        """Called with the `Progress` at every new version."""
         now = time.monotonic()
         self._shown = self._state(progress, now - self._began)
         self._redraw()

@@ -21,7 +21,7 @@ from simfl.study.studyfile import Search, short_names
 from simfl.study.words import in_cell, in_digits
 
 MOST_ROWS = 10
-"""Trials in the table of the best ones; the path and the front are shown whole."""
+"""Trials in the table of the best ones; the path and the front are shown in full."""
 
 
 def print_search(console: Terminal, loaded: LoadedStudy, search: Search) -> None:

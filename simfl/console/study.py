@@ -25,11 +25,11 @@ from simfl.study.words import in_digits
 from simfl.study.worker import Outcome
 
 LAST_SHOWN = 8
-"""Finished runs that the live table keeps in sight."""
+"""Finished runs that the live table keeps visible."""
 
 
 class StudyWatcher(LiveDisplay):
-    """A live table while a study runs; where output is no terminal, a line per finished run."""
+    """A live table while a study runs; a line per finished run if the output is not a terminal."""
 
     def __init__(
         self, name: str, points: list[Point], done: int, later: int = 0, *, quiet: bool = False
@@ -48,7 +48,7 @@ class StudyWatcher(LiveDisplay):
         self.more(points, later)
 
     def more(self, points: list[Point], later: int, standing: str = "") -> None:
-        """Further runs to come, of which `later` are not known yet; how a search stands."""
+        """Adds further runs, `later` of which are not chosen yet, and the progress of a search."""
         self._points += points
         self._labels = labels(self._points)
         self._later, self._standing = later, standing
@@ -61,12 +61,12 @@ class StudyWatcher(LiveDisplay):
         return len(self._labels) + self._before + self._later
 
     def progress(self, name: str, progress: Progress) -> None:
-        """A run has reached a new version."""
+        """Called when a run has reached a new version."""
         self._running[name] = progress
         self._redraw()
 
     def ended(self, outcome: Outcome) -> None:
-        """A run is over."""
+        """Called when a run has ended."""
         self._running.pop(outcome.name, None)
         ran = outcome.status in ("completed", "diverged")
         self._counts["done" if ran else outcome.status] += 1
@@ -101,9 +101,9 @@ class StudyWatcher(LiveDisplay):
 
 
 def labels(points: Sequence[Point]) -> dict[str, str]:
-    """What each run is called in one line, by the name of its folder.
+    """A label for each run in one line, by the name of its folder.
 
-    Keys by their last step where that leaves no doubt, numbers in the digits that tell them apart.
+    Keys are shortened to their last component if unambiguous; numbers have enough digits to differ.
     """
     factors = list(points[0].factors) if points else []
     names = short_names(factors)
@@ -132,7 +132,7 @@ def _ending(outcome: Outcome) -> str:
 
 
 def failures(points: Sequence[Point], outcomes: Sequence[Outcome]) -> list[str]:
-    """A line for each run that failed, for who has seen none of them end."""
+    """A line for each run that failed, for use without a live display."""
     called = labels(points)
     failed = [one for one in outcomes if one.status == "failed"]
     return [f"{called[one.name]}: {_ending(one)}" for one in failed]
@@ -146,9 +146,9 @@ def follow_study(
     *,
     quiet: bool,
 ) -> list[Outcome]:
-    """Run what a study has to do, here or (with `resources`) on Ray, and show how it goes.
+    """Run what a study has to do, here or (with `resources`) on Ray, and show progress.
 
-    How each run ended.
+    Returns how each run ended.
     """
     outcomes = []
     todo = session.todo(share)

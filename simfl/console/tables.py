@@ -10,19 +10,19 @@ from rich.console import Console, ConsoleOptions
 from rich.table import Table
 
 LONGEST_WORD = 20
-"""In columns of a terminal: longer words, which are no figures, may be folded."""
+"""Longer words, in columns of a terminal, may be folded if they are not figures."""
 
 _FIGURE = re.compile(r"[-+±>]? ?\d|-$")
 _BORDERS = 3
-"""What a column takes beside its text; the table itself takes one more."""
+"""The width of a column beside its text; the table itself takes one more."""
 
 
 class FigureTable:
-    """`left` columns hold words, `right` ones figures; lines divide rows by their first cells.
+    """`left` columns hold words, `right` ones figures; lines separate rows by their first cells.
 
-    What does not fit is printed in parts below one another: each has the `left` columns and as
-    many of the `right` ones as fit, one at least, be it wider than the terminal (to be printed with
-    `crop=False`). Words and headings are folded, a heading behind "_" or "."; figures never.
+    A table that is too wide is printed in parts, one below another: each has the `left` columns and
+    as many of the `right` ones as fit, at least one even if it is wider than the terminal (print
+    with `crop=False`). Words and headings are folded, headings after "_" or "."; figures never are.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class FigureTable:
             yield self._part(columns, options.max_width, None if place else self._title)
 
     def _parts(self, width: int) -> list[list[int]]:
-        """The columns of each part, by their places."""
+        """The columns of each part, by index."""
         left = list(range(self._words))
-        # Names are folded where that makes one table of all, or where they would fill half of it.
+        # Names are folded if then all fit into one table, or if they would fill half of the width.
         folded = _total(self._least) <= width or _total(self._most[: self._words]) > width // 2
         widths = (self._least if folded else self._most)[: self._words]
         widths += self._least[self._words :]
@@ -90,14 +90,14 @@ def _widest(text: str) -> int:
 
 
 def _least(cell: str) -> int:
-    """Columns that a cell takes at least: a figure all of its own, words those of the longest."""
+    """The minimum width of a cell: all of a figure, the longest word of a text."""
     if _FIGURE.match(cell):
         return _widest(cell)
     return min(max(map(cell_len, cell.split()), default=0), LONGEST_WORD)
 
 
 def _broken(name: str, width: int) -> str:
-    """A heading in lines of `width`, 12 at least for a name and 6 for words; numbers stay whole."""
+    """A heading in lines of `width`, at least 12 for a name and 6 for words; numbers stay whole."""
     lines = [""]
     for piece in re.split(r"(?<=[_ ])|(?<=\.)(?!\d)", name):
         most = max(width, 6 if " " in name else 12)

@@ -10,21 +10,23 @@ from rich.text import Text
 from simfl.console.printable import printable
 
 WIDTH_CHARACTERS = 80
-"""Where none is known."""
+"""The width if it is unknown."""
 
 
 class Terminal(Console):
-    """A console that takes text as it is: no markup in names, no signs that a terminal obeys.
+    """A console that prints text as it is: no markup in names, no control sequences.
 
-    Text ends its lines where it has line ends; a cell of a table may have several.
+    Line ends in the text are kept; a cell of a table may have several.
     """
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, markup=False, emoji=False)
-        if self.width < 1:  # COLUMNS=0, of a terminal that has no size
+        if self.width < 1:  # COLUMNS=0, in a terminal without a size
             self.width = WIDTH_CHARACTERS
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Text for the screen, of everything that is printed: lines, cells, titles."""
+        """Text for the screen; everything that is printed passes through here: lines, cells,
+        titles.
+        """
         shown = "\n".join(printable(line) for line in text.split("\n"))
         return super().render_str(shown, **options)

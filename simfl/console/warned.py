@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def print_warnings(console: Terminal, notices: Iterable[Notice]) -> None:
-    """What was found odd, each with what to do about it; nothing where nothing was."""
+    """Warnings, each with advice; nothing if there are none."""
     for one in notices:
         first = "" if one.first_s is None else f" (first at {one.first_s:.4g} s)"
         console.print(Text(printable(f"warning: {one.message}{first}"), style="yellow"))
@@ -25,7 +25,7 @@ def print_warnings(console: Terminal, notices: Iterable[Notice]) -> None:
 
 
 def print_kinds(console: Terminal, kinds: Iterable[FoundKind]) -> None:
-    """Of many runs: each kind of warning, how many of them have it, one message, what to do."""
+    """Each kind of warning in several runs: in how many of them, an example, and advice."""
     for one in kinds:
         console.print(Text(f"warning: {one.kind.replace('_', ' ')}: {one.runs}", style="yellow"))
         if one.example:
