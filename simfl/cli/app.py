@@ -176,7 +176,7 @@ def validate(
             told = loaded.where(*steps).error("", "", f"nothing reads it: {reason}")
             say(f"warning: {told}", err=resolved)
         for one in foreseen(simulation):
-            if one.kind not in ("unread_keys", "unverified_figures"):  # told; of nearly every run
+            if one.kind not in ("unread_keys", "unverified_figures"):  # shown anyway; nearly always
                 say(f"warning: {one.message}", err=resolved)
         if resolved:
             typer.echo(simulation.resolved.to_yaml(), nl=False)
@@ -309,8 +309,8 @@ def _options(
 def main() -> None:
     """The `simfl` command.
 
-    What is there at its end goes with the process: to search it for garbage first, as Python does,
-    takes a fifth as long as importing torch. Of the commands only the one that is called is made.
+    Objects are frozen before exit: Python's final garbage collection would take a fifth as long as
+    importing torch. Only the command that is called is created.
     """
     atexit.register(gc.freeze)
     commands = app.registered_commands

@@ -67,7 +67,7 @@ def flower(
             seed=seed,
         )
         if quiet:
-            # No level: flwr sets its own when it is imported, later on.
+            # A filter instead of a level: flwr sets its own level when it is imported later.
             logging.getLogger("flwr").addFilter(_at_least_a_warning)
         folder = out or default_folder(loaded)
         with Watcher(loaded, quiet=quiet) as watcher:
@@ -83,7 +83,7 @@ def _at_least_a_warning(record: logging.LogRecord) -> bool:
 
 
 def _values(given: list[str]) -> dict[str, Any]:
-    """What `flwr run` reads: KEY=VALUE pairs, several may stand in one text, or one TOML file."""
+    """As `flwr run` reads them: KEY=VALUE pairs, perhaps several in one text, or one TOML file."""
     if len(given) == 1 and given[0].endswith(".toml"):
         try:
             return tomllib.loads(Path(given[0]).expanduser().read_text(encoding="utf-8"))
@@ -103,5 +103,5 @@ def _values(given: list[str]) -> dict[str, Any]:
 
 
 def _pairs(text: str) -> list[str]:
-    """At blanks that stand before another KEY=, not within quotes."""
+    """Split at blanks before another KEY=, but not within quotes."""
     return re.findall(r"\S+?=(?:'[^']*'|\"[^\"]*\"|\S+)|\S+", text)

@@ -32,8 +32,8 @@ Traceback = Annotated[bool, typer.Option("--traceback", help="Show the call stac
 
 Engine = Annotated[str, typer.Option(help="local, or ray: the Ray cluster of this machine.")]
 
-# Errors whose text is for the user, with their exit codes.
-# By name: the modules that define them are heavy, and imported by then or never needed.
+# Errors whose text is for the user, with their exit codes. They are given by name: the modules that
+# define them are slow to import, and are imported by then or never needed.
 NAMED = (
     dict.fromkeys(
         (
@@ -85,24 +85,24 @@ _OF_THE_PATH = {
     errno.EPERM,
     errno.EROFS,
 }
-"""Why a path cannot be read or made, and another path can; a full disk is not among them."""
+"""Errors that another path would avoid; a full disk is not among them."""
 
 
 def complete_scenario(incomplete: str) -> list[str]:
-    """Shipped scenarios for the shell's completion; files it completes by itself."""
+    """Shipped scenarios for shell completion; the shell completes files itself."""
     from simfl.scenario.shipped import shipped_scenarios
 
     return [name for name in shipped_scenarios() if name.startswith(incomplete)]
 
 
 def check_engine(name: str) -> None:
-    """Raises typer.BadParameter for an engine that there is not."""
+    """Raises typer.BadParameter for an unknown engine."""
     if name not in ("local", "ray"):
         raise typer.BadParameter(f"found {name!r}, accepted: local or ray", param_hint="--engine")
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print one line; names in it are shown, whatever they consist of."""
+    """Print one line; unprintable characters in names are escaped."""
     typer.echo(printable(text), err=err)
 
 
@@ -110,7 +110,7 @@ def say(text: str, *, err: bool = False) -> None:
 def exit_codes(*, traceback: bool = False) -> Iterator[None]:
     """Turn errors into one line on standard error and the documented exit code.
 
-    With `traceback`, the whole way that an error took stands before its line.
+    With `traceback`, the call stack is printed before that line.
     """
     try:
         with _interrupted_by_sigterm():
@@ -119,8 +119,8 @@ def exit_codes(*, traceback: bool = False) -> Iterator[None]:
         say("simfl: interrupted; what was written can be read and resumed", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
-        raise  # nobody reads on: click ends quietly
-    except (Exception, SystemExit) as error:  # a user's part may raise anything, or leave
+        raise  # the reader of the output has gone: click ends quietly
+    except (Exception, SystemExit) as error:  # a user's part may raise anything, or exit
         name = type(error).__name__
         if name in NAMED:
             code, reason = NAMED[name], str(error)
@@ -142,7 +142,9 @@ def exit_codes(*, traceback: bool = False) -> Iterator[None]:
 
 @contextmanager
 def _interrupted_by_sigterm() -> Iterator[None]:
-    """Schedulers of clusters send SIGTERM before they kill: what runs is left in good order."""
+    """Treats SIGTERM, which cluster schedulers send before they kill, like Ctrl-C, for an orderly
+    end.
+    """
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -151,13 +153,13 @@ def _interrupted_by_sigterm() -> Iterator[None]:
 
 
 def _of_a_file(error: OSError) -> tuple[int, str]:
-    """Exit code and words for what the system refused: the path's name first, if it has one."""
+    """Exit code and message for an error of the operating system; the path comes first if known."""
     path = error.filename if error.filename2 is None else error.filename2
     reason = str(error) if path is None else f"{os.fsdecode(path)}: {error.strerror}"
     number = error.errno
     if number == errno.EEXIST and path is not None and Path(os.fsdecode(path)).is_file():
         reason = f"{os.fsdecode(path)}: found a file, accepted: a folder"
-    if number is None:  # raised by simfl itself, or by a library with words of its own
+    if number is None:  # raised by simfl itself, or by a library with its own message
         known = isinstance(error, FileNotFoundError | FileExistsError | PermissionError)
         return BAD_INPUT if known else FAILED, reason
     return BAD_INPUT if number in _OF_THE_PATH else FAILED, reason

@@ -56,20 +56,20 @@ KINDS = {
     "traces": "trace formats that `simfl convert-trace` reads",
     "events": "kinds of rows in events.parquet, and their columns",
 }
-"""What there is to list, and what each is."""
+"""Kinds that can be listed, with descriptions."""
 
 REGISTERED = {"link_models": "links"}
-"""What the registry calls a kind, where the word means profiles here."""
+"""The registry's name of a kind, where the word means profiles here."""
 
 
 class UnknownListing(ValueError):
-    """There is no such kind of thing to list, and nothing of that name to show."""
+    """There is no such kind to list, or nothing with that name to show."""
 
 
 def print_listing(kind: str, *, verbose: bool = False, profiles: Sequence[Path] = ()) -> None:
-    """Print the names of a kind, with what they are; raises `UnknownListing`.
+    """Print the names of a kind with descriptions; raises `UnknownListing`.
 
-    `profiles` are folders with device and link files of one's own, listed with the shipped ones.
+    `profiles` are folders with the user's own device and link files, listed with the shipped ones.
     """
     if kind not in KINDS:
         hint = nearest(kind, KINDS) or ";"
@@ -90,7 +90,7 @@ def print_listing(kind: str, *, verbose: bool = False, profiles: Sequence[Path] 
 
 
 def print_kinds() -> None:
-    """Print what there is to list."""
+    """Print the kinds that can be listed."""
     table = _table("simfl list KIND", "kind", "what it is")
     for kind, what in KINDS.items():
         table.add_row(kind, what)
@@ -100,9 +100,9 @@ def print_kinds() -> None:
 
 
 def print_shown(name: str, profiles: Sequence[Path] = ()) -> None:
-    """Print all that goes by a name: parts with their keys, profiles as they stand in their file.
+    """Print everything with this name: parts with their keys, profiles as written in their file.
 
-    An import path shows a class of one's own. Raises `UnknownListing`.
+    An import path shows a user's own class. Raises `UnknownListing`.
     """
     from simfl.assembly import registry
     from simfl.scenario.plugins import PluginError
@@ -137,7 +137,7 @@ def _nothing_called(name: str, catalogue: Catalogue) -> str:
 
 
 def _print_part(console: Terminal, name: str, kind: str, part: type) -> None:
-    """Where a part stands, what it is, its keys, and where it comes from."""
+    """A part's section in a scenario, its description, its keys and its source."""
     from simfl.assembly import registry
     from simfl.scenario.reference import key_rows
 

@@ -13,15 +13,15 @@ import typer
 from simfl.cli.common import NAMED, exit_codes, say
 
 OF_RUNS = ("manifest.json", "hardware.json", "finished.json")
-"""Files that a run or a study is read from."""
+"""Files that belong to a run or a study."""
 
 
 @contextmanager
 def _told_by(*folders: Path) -> Iterator[None]:
-    """Refuse folders that hold values which no run leaves; raises `RunFolderError`.
+    """Report folders with contents that no run writes; raises `RunFolderError`.
 
-    Files are checked where they are read. What is left can be anything that a person or another
-    program wrote into a manifest, a scenario or a log, and shows where it is used.
+    Files are checked when they are read. Beyond that, a manifest, a scenario or a log edited by a
+    person or another program may contain anything, which only shows where it is used.
     """
     from simfl.runs.runfolder import RunFolderError
 
@@ -40,14 +40,14 @@ def _told_by(*folders: Path) -> Iterator[None]:
 
 
 def _check_out(path: Path | None, endings: tuple[str, ...]) -> None:
-    """Refuse to write over what is no page or trace: a run's own files, or a scenario.
+    """Refuse to overwrite files that are not a page or a trace, such as a run's own or a scenario.
 
     Raises `NotDrawable`.
     """
     from simfl.study.curves import NotDrawable
 
     if path is None or (path.exists() and not path.is_file()):
-        return  # as /dev/null
+        return  # such as /dev/null
     if not path.name.lower().endswith(endings) or path.name in OF_RUNS:
         accepted = f"a file that ends in {' or '.join(endings)} and is none of a run's own"
         raise NotDrawable(f"{path}: is no place for it, accepted: {accepted}")

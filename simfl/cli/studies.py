@@ -91,7 +91,7 @@ def study(
 
             loaded = load_study(folder)
         else:
-            # Planning takes the libraries that train.
+            # Planning imports the training libraries.
             from simfl.console.study import failures, follow_study
             from simfl.study.on_ray import Resources
             from simfl.study.session import StudySession
@@ -116,7 +116,7 @@ def study(
 
 
 def _answer(study: Study, loaded: LoadedStudy, *, quiet: bool) -> None:
-    """Print what the runs answer, and draw them where their table is newer than the picture."""
+    """Print the answers, and draw them if the table is newer than the picture."""
     picture = loaded.path / "overview.png"
     drawn = picture.exists() and picture.stat().st_mtime_ns >= loaded.written_ns
     if len(loaded.completed) and loaded.metrics and not drawn:
@@ -141,7 +141,7 @@ def _others(loaded: LoadedStudy | None) -> str:
 
 
 def _seeds(text: str) -> list[int]:
-    """The seeds of a list of numbers and ranges, as "1,2,5-7"."""
+    """The seeds in a list of numbers and ranges, such as "1,2,5-7"."""
     found: list[int] = []
     for one in text.split(","):
         first, dash, last = one.strip().partition("-")

@@ -13,7 +13,7 @@ from simfl.exports import ExportFailed, MissingTool, curve_name
 from simfl.runs.runfolder import LoadedRun
 
 LONGEST_VALUE = 500
-"""Characters of a parameter that every MLflow store accepts."""
+"""Length of a parameter's value that every MLflow store accepts."""
 
 METRICS = (
     "accuracy",
@@ -30,18 +30,18 @@ METRICS = (
 
 
 REQUEST_SECONDS, RETRIES = 20, 1
-"""How long a server may take to answer, and how often it is asked again: a minute in all.
+"""How long a server may take to answer, and how often a request is repeated: a minute in all.
 
-Whoever sets MLflow's own MLFLOW_HTTP_REQUEST_TIMEOUT or MLFLOW_HTTP_REQUEST_MAX_RETRIES is obeyed.
+MLflow's own MLFLOW_HTTP_REQUEST_TIMEOUT and MLFLOW_HTTP_REQUEST_MAX_RETRIES take precedence.
 """
 
 
 def export_to_mlflow(run: LoadedRun, uri: str, experiment: str = "simfl") -> str:
-    """Log a run's parameters, curves, final figures and scenario; the MLflow run's identifier.
+    """Log a run's parameters, curves, final figures and scenario; returns the MLflow run's ID.
 
     Steps are global versions, and a point's time is simulated time in milliseconds. Raises
-    `MissingTool` where MLflow is not installed, and `ExportFailed` where the server or store at
-    `uri` does not answer or refuses; of a run that cannot be read nothing is sent.
+    `MissingTool` if MLflow is not installed, and `ExportFailed` if the server or store at `uri`
+    does not answer or refuses. Nothing is sent of a run that cannot be read.
     """
     try:
         from mlflow import MlflowClient
@@ -63,7 +63,7 @@ def export_to_mlflow(run: LoadedRun, uri: str, experiment: str = "simfl") -> str
             known = client.get_experiment_by_name(experiment)
             number = known.experiment_id if known else client.create_experiment(experiment)
             identifier: str = client.create_run(number, run_name=name).info.run_id
-            # A request of MLflow's takes 100 parameters and 1000 metrics at most.
+            # A request to MLflow may contain at most 100 parameters and 1000 metrics.
             for start in range(0, max(len(params), 1), 100):
                 client.log_batch(identifier, params=params[start : start + 100], tags=tags)
             for start in range(0, len(metrics), 1000):
@@ -77,7 +77,7 @@ def export_to_mlflow(run: LoadedRun, uri: str, experiment: str = "simfl") -> str
 
 
 def _require_database(uri: str) -> None:
-    """Raise at once where a file of SQLite cannot be opened: MLflow would try for minutes."""
+    """Fail at once if an SQLite file cannot be opened: MLflow would retry for minutes."""
     path = uri.removeprefix("sqlite:///")
     if path != uri:
         with closing(sqlite3.connect(path)) as database:
@@ -86,7 +86,7 @@ def _require_database(uri: str) -> None:
 
 @contextmanager
 def _patience() -> Iterator[None]:
-    """MLflow's limits of time, which are minutes, become `REQUEST_SECONDS` and `RETRIES`."""
+    """Replaces MLflow's timeouts of several minutes by `REQUEST_SECONDS` and `RETRIES`."""
     limits = {
         "MLFLOW_HTTP_REQUEST_TIMEOUT": str(REQUEST_SECONDS),
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": str(RETRIES),
@@ -103,7 +103,7 @@ def _patience() -> Iterator[None]:
 def _metrics(run: LoadedRun) -> Iterator[tuple[str, float, int, int]]:
     """Name, value, simulated milliseconds and version of every point: curves, then final figures.
 
-    A run that was cut off has the figures that it has reached.
+    An interrupted run has the figures that it has reached.
     """
     manifest = run.manifest
     for column in METRICS:
@@ -121,7 +121,7 @@ def _metrics(run: LoadedRun) -> Iterator[tuple[str, float, int, int]]:
 
 
 def parameters(section: Any, path: str = "") -> dict[str, str]:
-    """A scenario's keys as dotted names, each with its value in text."""
+    """A scenario's keys as dotted names, each with its value as text."""
     if isinstance(section, Mapping):
         items = [(f"{path}.{key}" if path else str(key), one) for key, one in section.items()]
     elif isinstance(section, list) and any(isinstance(one, Mapping) for one in section):

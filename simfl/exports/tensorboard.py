@@ -10,11 +10,11 @@ from simfl.protocols.publication import Progress
 
 
 class TensorBoardLog:
-    """Writes accuracy, loss, joules and bytes of every version into a folder of event files.
+    """Writes accuracy, loss, joules and bytes of every version to a folder of event files.
 
-    Steps are global versions; TensorBoard's relative time is simulated time. From the first version
-    on readers see this run alone, not what lay in the folder: another run, or this one before it
-    was resumed, whose versions come again. Raises `MissingTool` where TensorBoard is not installed.
+    Steps are global versions; TensorBoard's relative time is simulated time. The first version
+    purges earlier contents of the folder: those of another run, or of this run before it was
+    resumed (its versions are written again). Raises `MissingTool` if TensorBoard is not installed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -36,7 +36,7 @@ class TensorBoardLog:
             self._writer.close()
 
     def update(self, progress: Progress) -> None:
-        """A new version is out."""
+        """Called at every new version."""
         if self._writer is None:
             self._writer = self._make(str(self._folder), purge_step=0)
         figures = {
