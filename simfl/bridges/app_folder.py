@@ -13,18 +13,20 @@ from traceback import walk_tb
 from typing import Any
 
 Values = Mapping[str, Any]
-"""An app's run-config, nested or with dotted keys."""
+"""An app's run config, nested or with dotted keys."""
 
 
 _INSTALLED = tuple(f"{sysconfig.get_path(one)}{os.sep}" for one in ("stdlib", "purelib", "platlib"))
 
 
 _PLACE = ("tool", "flwr", "app")
-"""Where an app's settings stand in its pyproject.toml."""
+"""The section with an app's settings in its pyproject.toml."""
 
 
 class BadApp(ValueError):
-    """A folder that holds no app that can be run: `key` is to blame in its pyproject.toml."""
+    """A folder without a runnable app; the message says which key of its pyproject.toml is
+    wrong.
+    """
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
@@ -53,7 +55,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def _table(file: Path, above: Mapping[str, Any], key: str, named: tuple[str, ...]) -> Any:
-    """A table of a TOML file; empty where there is none."""
+    """A table of a TOML file; empty if there is none."""
     found = above.get(key, {})
     if not isinstance(found, Mapping):
         raise BadApp(f"{file}: {'.'.join(named)} is {found!r}, accepted: a table")
@@ -61,7 +63,7 @@ def _table(file: Path, above: Mapping[str, Any], key: str, named: tuple[str, ...
 
 
 def fused(settings: Mapping[str, Any], run_config: Values) -> dict[str, Any]:
-    """The app's own configuration with other values; raises `BadApp` for keys that it lacks."""
+    """The app's own configuration with some values replaced; raises `BadApp` for unknown keys."""
     own = _flat(settings.get("config", {}))
     given = _flat(run_config)
     unknown = sorted(set(given) - set(own))
@@ -72,7 +74,7 @@ def fused(settings: Mapping[str, Any], run_config: Values) -> dict[str, Any]:
 
 
 def place_in(folder: Path, error: BaseException) -> str:
-    """Where in an app's folder an error came from, and what it is."""
+    """Where in an app's folder an error came from, and the error."""
     steps = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     text = str(error)
     if isinstance(error, SyntaxError):
@@ -84,16 +86,17 @@ def place_in(folder: Path, error: BaseException) -> str:
 
 
 def forget_modules(folder: Path) -> None:
-    """Unload what was loaded from a folder."""
+    """Unload the modules that were loaded from a folder."""
     for name, module in list(sys.modules.items()):
         if _is_own(str(getattr(module, "__file__", None)), folder):
             del sys.modules[name]
 
 
 def digest_of_sources(folder: Path, before: set[str]) -> str:
-    """Of the app's files, and of those modules loaded with it that are not installed.
+    """A digest of the app's files and of loaded modules that are not installed packages.
 
-    The folder may lie anywhere: a file of its own goes by its path in there, others by their name.
+    The folder may lie anywhere: the app's files are named by their paths within it, others by their
+    file names.
     """
     below = folder.absolute()
     files = {one.relative_to(below).as_posix(): one for one in _sources(below)}
@@ -104,7 +107,7 @@ def digest_of_sources(folder: Path, before: set[str]) -> str:
         file = getattr(sys.modules[name], "__file__", None)
         if file is None or not file.endswith(".py") or _is_own(file, folder) or _installed(file):
             continue
-        if Path(file).is_file():  # some modules only pretend to lie in a file
+        if Path(file).is_file():  # some modules only claim to have a file
             named.append((Path(file).name, Path(file)))
     digest = hashlib.sha256()
     for name, content in sorted((name, one.read_bytes()) for name, one in named):
@@ -113,7 +116,7 @@ def digest_of_sources(folder: Path, before: set[str]) -> str:
 
 
 def _sources(folder: Path) -> Iterator[Path]:
-    """Python files in and below a folder, but for environments that lie in it."""
+    """Python files in and below a folder, except those of virtual environments in it."""
     for above, folders, files in os.walk(folder):
         folders[:] = [
             one
@@ -124,7 +127,7 @@ def _sources(folder: Path) -> Iterator[Path]:
 
 
 def _is_own(file: str, folder: Path) -> bool:
-    """Whether a file is the app's: in its folder, and not in an environment in there."""
+    """Whether a file is the app's: in its folder, and not in an environment there."""
     return file.startswith(f"{folder.absolute()}{os.sep}") and not _installed(file)
 
 

@@ -76,7 +76,7 @@ class Flower(Protocol):
 
     @property
     def asks(self) -> frozenset[str]:
-        """No rules: the app has its own."""
+        """Empty: the app decides instead of decision rules."""
         return frozenset()
 
     def values(
@@ -94,7 +94,7 @@ class Flower(Protocol):
         return AppValues(plain, work, named, streams, store, platform)
 
     def process(self, run: Run) -> Process:
-        """Run the ServerApp to its end, in turns with the clock."""
+        """Run the ServerApp to its end, alternating with the clock."""
         from simfl.bridges.flower_app import FlowerApp
         from simfl.bridges.flower_grid import SimulatedGrid
         from simfl.bridges.flower_old_servers import old_servers

@@ -1,7 +1,8 @@
 """A Flower app: its folder, its ServerApp and ClientApp, and the messages between them.
 
-What is known of flwr that is not public stands here (whose task the process is, `identify`, and how
-messages are serialised) and in `flower_old_servers.py`; all files that import it are `flower_*.py`.
+Knowledge of flwr's private parts is limited to this file (whose task the process is, `identify`,
+and how messages are serialised) and `flower_old_servers.py`. Only files called `flower_*.py` import
+flwr.
 """
 
 from __future__ import annotations
@@ -34,23 +35,25 @@ from simfl.bridges.app_folder import (
 )
 
 RUN_ID, SERVER_NODE, FIRST_NODE = 1, 1, 10**18
-"""Identifiers, constant so that runs are the same; those of nodes are as long as Flower's own."""
+"""Identifiers, constant so that runs are identical; those of nodes are as long as Flower's own."""
 
 CLIENT_APP_RAISED, MESSAGE_UNAVAILABLE = 2, 3
 """Codes of Flower's errors (flwr.common.constant.ErrorCode)."""
 
 SECURE_AGGREGATION = "secaggplus_configs"
-"""The record by which Flower's SecAgg+ says which stage of a round a message is of."""
+"""The record in which Flower's SecAgg+ names the stage of a message."""
 
 OLD_STATUS = "res.status"
-"""How the name of the record ends in which an answer of the old API says whether it worked."""
+"""The ending of the record's name in which an answer of the old API says whether it succeeded."""
 
 FIRST_STAGE, TRAINING_STAGE = "setup", "collect_masked_vectors"
-"""Of the four messages of such a round; at the others (keys, shares) nobody trains."""
+"""Two of the four messages of such a round; only the second trains, the others exchange keys and
+shares.
+"""
 
 
 class FlowerApp:
-    """An app's two halves, loaded anew from its folder, and its run-config."""
+    """An app's two halves, freshly loaded from its folder, and its run config."""
 
     def __init__(self, folder: Path, run_config: Values) -> None:
         settings = read_settings(folder)
@@ -62,7 +65,8 @@ class FlowerApp:
         sys.path.insert(0, self._path)
         try:
             components = settings["components"]
-            # Where an app goes, simfl does not follow: a run's own paths may be relative.
+            # An app may change the working directory; simfl must not, as a run's own paths may be
+            # relative.
             with chdir(Path.cwd()):
                 self.server: ServerApp = _loaded(components["serverapp"], ServerApp)
                 self.client: ClientApp = _loaded(components["clientapp"], ClientApp)
@@ -73,7 +77,7 @@ class FlowerApp:
         self.source = digest_of_sources(folder, self._modules_before)
 
     def close(self) -> None:
-        """Forget the app's modules: another run loads them anew, with nothing left in them."""
+        """Unload the app's modules, so that another run loads them afresh."""
         if self._path in sys.path:
             sys.path.remove(self._path)
         forget_modules(self.folder)
@@ -94,7 +98,7 @@ class FlowerApp:
     def call_client(
         self, message: Message, client: int, clients: int, state: bytes
     ) -> tuple[Message, bytes]:
-        """A client's answer to a message, and its memory (serialised, as given) after that."""
+        """A client's answer to a message, and its state afterwards (serialised, as given)."""
         context = Context(
             run_id=RUN_ID,
             node_id=FIRST_NODE + client,
@@ -115,7 +119,7 @@ def node_of(client: int) -> int:
 
 
 def client_of(message: Message, clients: int) -> int:
-    """The client that a message is for; raises ValueError where there is none."""
+    """The client that a message is addressed to; raises ValueError if there is none."""
     client = int(message.metadata.dst_node_id) - FIRST_NODE
     if not 0 <= client < clients:
         raise ValueError(f"a message to node {message.metadata.dst_node_id}, which is not there")
@@ -123,7 +127,7 @@ def client_of(message: Message, clients: int) -> int:
 
 
 def addressed(message: Message, content: bytes, number: int) -> Message:
-    """The message as its receiver gets it: a copy, with the identifiers of who sent it."""
+    """The message as its receiver gets it: a copy, with its sender's identifiers."""
     about = message.metadata
     copied = Message(
         unpacked(content),
@@ -132,19 +136,19 @@ def addressed(message: Message, content: bytes, number: int) -> Message:
         ttl=about.ttl,
         group_id=about.group_id,
     )
-    # As Flower's own grids do.
+    # As in Flower's own grids.
     named = {"_message_id": f"{number:064x}", "_run_id": RUN_ID, "_src_node_id": SERVER_NODE}
     copied.metadata.__dict__.update(named)
     return copied
 
 
 def answered(message: Message, content: bytes) -> Message:
-    """A reply with that content."""
+    """A reply with this content."""
     return _named(Message(unpacked(content), reply_to=message))
 
 
 def refused(message: Message, code: int, reason: str) -> Message:
-    """A reply that says what went wrong."""
+    """A reply that reports an error."""
     return _named(Message(Error(code=code, reason=reason), reply_to=message))
 
 
@@ -154,7 +158,7 @@ def _named(reply: Message) -> Message:
 
 
 def packed(content: RecordDict) -> bytes:
-    """Records as Flower sends them."""
+    """Records, serialised as Flower sends them."""
     from flwr.common.serde import recorddict_to_proto
 
     serialised: bytes = recorddict_to_proto(content).SerializeToString(deterministic=True)
@@ -162,7 +166,7 @@ def packed(content: RecordDict) -> bytes:
 
 
 def unpacked(content: bytes) -> RecordDict:
-    """Records as they are received."""
+    """Records as received."""
     from flwr.common.serde import recorddict_from_proto
     from flwr.proto.recorddict_pb2 import RecordDict as Proto
 
@@ -170,7 +174,7 @@ def unpacked(content: bytes) -> RecordDict:
 
 
 def size_bytes(message: Message, content_bytes: int) -> int:
-    """Bytes of a whole message, serialised, whose content has so many of its own."""
+    """Size of a whole serialised message whose content has so many bytes."""
     from flwr.common.serde import error_to_proto, metadata_to_proto
     from flwr.proto.message_pb2 import Message as Proto
 
@@ -183,7 +187,7 @@ def size_bytes(message: Message, content_bytes: int) -> int:
 
 
 def numbers(content: RecordDict) -> dict[str, float]:
-    """All single numbers in an answer's records, but for Flower's own."""
+    """All single numbers in an answer's records, except Flower's own."""
     found: dict[str, float] = {}
     for name, record in content.config_records.items():
         if name != SECURE_AGGREGATION and not name.endswith(OLD_STATUS):
@@ -196,14 +200,14 @@ def numbers(content: RecordDict) -> dict[str, float]:
 
 
 def secure_stage(content: RecordDict) -> str | None:
-    """The stage of SecAgg+ that a message is of; None: it is none of SecAgg+'s."""
+    """The SecAgg+ stage of a message; None if it does not belong to SecAgg+."""
     record = content.config_records.get(SECURE_AGGREGATION)
     stage = None if record is None else record.get("stage")
     return stage if isinstance(stage, str) else None
 
 
 def single(metrics: Mapping[str, Any] | None) -> dict[str, float]:
-    """The single numbers among metrics, of whatever library; `key[name]` are nested ones."""
+    """The single numbers among metrics of any library; nested ones become `key[name]`."""
     found: dict[str, float] = {}
     for key, one in (metrics or {}).items():
         if isinstance(one, Mapping):
@@ -215,16 +219,16 @@ def single(metrics: Mapping[str, Any] | None) -> dict[str, float]:
 
 
 def has_model(content: RecordDict) -> bool:
-    """Whether records hold a model, or a part of one: arrays, or else bytes (trees, say)."""
+    """Whether records hold a model or a part of one: arrays, or else bytes (such as trees)."""
     return _has_arrays(content) or any(_bytes_in(content))
 
 
 def model_digest(content: RecordDict) -> bytes:
-    """The same for records that hold the same model; nothing where there is none."""
+    """A digest that is equal for records with the same model; empty if there is none."""
     if not has_model(content):
         return b""
     digest = hashlib.sha256()
-    for record in content.array_records.values():  # the old API has other names to evaluate
+    for record in content.array_records.values():  # the old API uses other names in evaluations
         for key, array in record.items():
             digest.update(f"{key} {array.dtype} {array.shape}".encode() + array.data)
     if not _has_arrays(content):
@@ -238,21 +242,21 @@ def _has_arrays(content: RecordDict) -> bool:
 
 
 def _bytes_in(content: RecordDict) -> Iterator[bytes]:
-    """Values of bytes in an app's own configuration records."""
+    """Values of type bytes in an app's own configuration records."""
     for name, record in content.config_records.items():
         if name != SECURE_AGGREGATION:
             yield from (one for one in record.values() if isinstance(one, bytes))
 
 
 def platform() -> dict[str, str]:
-    """What an answer's bits depend on beside torch."""
+    """Versions, other than torch's, that an answer's bits depend on."""
     return {"flwr": version("flwr"), "numpy": version("numpy")}
 
 
 def identify() -> None:
-    """Say whose task this process is: Flower's newer versions ask when a message is made.
+    """Set this process's task identity: newer versions of Flower read it when a message is created.
 
-    The one thing that is set of Flower's own; versions without it set it in the grid.
+    Nothing else of Flower's own is set; versions without it set the identity in the grid.
     """
     try:
         from flwr.supercore.task_identity import TaskIdentity

@@ -1,7 +1,7 @@
 """Flower's `Grid` over simulated time: a ServerApp's interface to the simulated clients.
 
-A message to a node is a client round (`protocols/exchanges.py`); the ClientApp is called when its
-node begins, for its answer decides how long that takes, and the answer is handed over when the
+A message to a node is a client round (`protocols/exchanges.py`). The ClientApp is called when its
+node begins, because its answer decides how long the round takes; the answer is handed over when the
 simulated device would have sent it.
 """
 
@@ -49,18 +49,18 @@ from simfl.protocols.run import Run
 Found = TypeVar("Found")
 
 NODES_FOR_FREE, PULLS_FOR_FREE = 3, 1
-"""So often in a row a question may be asked, with the same answer, before time moves on.
+"""How often in a row a question may be asked with the same answer before simulated time moves on.
 
-Nodes by one place of the server's code: who waits for them asks in a loop, while an app, its
-strategy and whatever else looks at them before a round may ask several times in all.
+For nodes, each place in the server's code counts separately: a server that waits for nodes asks in
+a loop, while an app, its strategy and others may each ask once or more before a round.
 """
 
 ALL_NODES_FOR_FREE = 20
-"""So often where all nodes are present already: there is nothing that time could bring."""
+"""The same if all nodes are present already: waiting would not change the answer."""
 
 
 class FlowerLetter(Letter):
-    """One of Flower's messages, on its way."""
+    """One of Flower's messages, in transit."""
 
     def __init__(
         self, message: Message, content: bytes, grid: SimulatedGrid, expires_s: float
@@ -80,7 +80,7 @@ class FlowerLetter(Letter):
         self._grid = grid
 
     def load(self) -> LetterLoad:
-        """Have the client answer: what it is going to send decides what that takes."""
+        """Let the client answer, since its answer decides what the round costs."""
         self.answer = answer = self._grid.answered(self)
         down_bytes, up_bytes = self._grid.bytes_of(self, answer)
         work = answer.work
@@ -90,12 +90,12 @@ class FlowerLetter(Letter):
         )
 
     def computed(self, *, ended: bool) -> None:
-        """Only what was computed to its end is remembered by the node."""
+        """The node only keeps the state of a computation that ended."""
         if ended and self.answer is not None:
             self._grid.states[self.client] = self.answer.state
 
     def arrived(self) -> None:
-        """The reply can be pulled from now on."""
+        """From now on the reply can be pulled."""
         self.here = True
 
 
@@ -125,14 +125,14 @@ class SimulatedGrid(Grid):
         self.states: dict[int, bytes] = {}
         self.round_number = -1
 
-    # What Flower asks.
+    # Called by Flower.
 
     def set_run(self, run: Any) -> None:
-        """There is one run."""
+        """Does nothing: there is only one run."""
 
     @property
     def run(self) -> Any:
-        """Of Flower's own record of a run there is the identifier, and nothing else."""
+        """Flower's record of a run, reduced to its identifier."""
         return SimpleNamespace(run_id=RUN_ID)
 
     def create_message(
@@ -143,7 +143,7 @@ class SimulatedGrid(Grid):
         group_id: str,
         ttl: float | None = None,
     ) -> Message:
-        """A message of these."""
+        """A message with these contents."""
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> Iterable[int]:
@@ -155,7 +155,7 @@ class SimulatedGrid(Grid):
         return list(found)
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Send messages now; their identifiers."""
+        """Send messages now; returns their identifiers."""
         all_of_them = self._checked(messages)
         found: list[str] = self._wait(lambda: self._pushed(all_of_them))
         return found
@@ -176,12 +176,12 @@ class SimulatedGrid(Grid):
         return found
 
     def _wait(self, steps: Steps) -> Any:
-        """What `steps` returns, once the clock has gone through it; the server's folder waits."""
+        """Let the clock run through `steps` and return their result, in the folder of the run."""
         with chdir(self._began_in):
             return self._program.wait(steps)
 
     def _checked(self, messages: Iterable[Message]) -> list[Message]:
-        """Messages that can be sent; it is the server that hears of one that cannot."""
+        """The messages, checked; raises to the server if one cannot be sent."""
         all_of_them = list(messages)
         for one in all_of_them:
             client_of(one, self.clients)
@@ -190,19 +190,19 @@ class SimulatedGrid(Grid):
         return all_of_them
 
     def present_nodes(self) -> list[int]:
-        """The nodes that are present now, and nothing moves: for simfl's own code."""
+        """The nodes that are present now, without moving time; for simfl's own code."""
         return self._nodes()
 
-    # What letters ask.
+    # Called by letters.
 
     @property
     def clients(self) -> int:
-        """How many nodes there are, present or not."""
+        """The number of nodes, present or not."""
         return self._simulated.world.num_clients
 
     @property
     def version(self) -> int:
-        """Of the server's model."""
+        """The version of the server's model."""
         return self._ref.version
 
     def answered(self, letter: FlowerLetter) -> Answer:
@@ -214,14 +214,14 @@ class SimulatedGrid(Grid):
         return self._values.answer(letter.message, digest, letter.client, number, state)
 
     def bytes_of(self, letter: FlowerLetter, answer: Answer) -> tuple[int, int]:
-        """Down and up: those of the messages, serialised, unless others are declared."""
+        """Bytes down and up: those of the serialised messages, unless declared."""
         down_bytes, up_bytes = (None, None) if letter.keys_alone else self._sizes(letter.kind)
         if down_bytes is None:
             down_bytes = size_bytes(letter.message, len(letter.content))
         return down_bytes, answer.reply_bytes if up_bytes is None else up_bytes
 
     def check_memory(self, letter: FlowerLetter, needed_bytes: float) -> None:
-        """Raises `AppFailed` for more than the node's device holds, unless such rounds fail."""
+        """Raises `AppFailed` for more memory than the device has, unless such rounds may fail."""
         world, clients = self._simulated.world, np.array([letter.client])
         (lacking_bytes,) = world.lacking(clients, np.array([needed_bytes])).tolist()
         if not lacking_bytes:
@@ -239,7 +239,7 @@ class SimulatedGrid(Grid):
     # In simulated time.
 
     def finished(self) -> Process:
-        """The server has come to its end: its last version is out."""
+        """The server has ended: publish its last version."""
         self._forget_discarded()
         self._forget_masked()
         yield from self._aggregated()
@@ -254,7 +254,7 @@ class SimulatedGrid(Grid):
         return [node_of(client) for client in there.tolist()]
 
     def _nodes_for_free(self) -> int:
-        """How often a place of the code may ask for the nodes before it waits for others."""
+        """How often a place in the code may ask for nodes before simulated time moves on."""
         return NODES_FOR_FREE if len(self._nodes()) < self.clients else ALL_NODES_FOR_FREE
 
     def _polled(
@@ -266,7 +266,9 @@ class SimulatedGrid(Grid):
         *,
         away: bool,
     ) -> Process:
-        """The answer to a question; asked again and again, with nothing changed, time moves on."""
+        """The answer to a question; if it is repeated and nothing changed, simulated time moves
+        on.
+        """
         answer = look()
         if self._polls.stands_still(question, answer, free):
             clients = self._simulated.all_clients
@@ -290,7 +292,7 @@ class SimulatedGrid(Grid):
         if FIRST_STAGE in stages:
             self._forget_masked()
         elif TRAINING_STAGE in stages:
-            self._values.model_made()  # earlier ones are not of the sum that is made now
+            self._values.model_made()  # earlier models are not part of the sum that is made now
         if models - self._models or FIRST_STAGE in stages:
             yield from self._aggregated()
             self._models = models
@@ -336,7 +338,7 @@ class SimulatedGrid(Grid):
         return self._handed_over(there)
 
     def _handed_over(self, letters: Sequence[FlowerLetter]) -> list[Message]:
-        """Replies; the updates among them are in the server's hands."""
+        """Replies for the server, which then holds the updates among them."""
         if letters:
             self._polls.changed()
         replies = []
@@ -353,7 +355,7 @@ class SimulatedGrid(Grid):
         return replies
 
     def _measured(self, letters: Sequence[FlowerLetter]) -> None:
-        """The mean of what clients say of themselves, until a strategy knows better."""
+        """The mean of the metrics that clients report, which a strategy may replace."""
         for origin in ("train", "evaluate"):
             said = [
                 numbers(one.answer.reply.content)
@@ -380,18 +382,20 @@ class SimulatedGrid(Grid):
                 )
 
     def _forget_discarded(self) -> None:
-        """Updates of which a strategy made nothing are in no version."""
+        """Drop updates that a strategy made no model of; they are in no version."""
         if self._values.discarded():
             self._values.left_out(len(self._fresh))
             self._fresh.clear()
 
     def _forget_masked(self) -> None:
-        """A sum that was not unmasked, for want of shares, is in no version."""
+        """Drop updates of a sum that was not unmasked for lack of shares; they are in no
+        version.
+        """
         if any(one.masked for one in self._fresh) and not self._values.model_made():
             self._fresh.clear()
 
     def _aggregated(self) -> Process:
-        """The server has made a new model of the updates in its hands: that takes it time."""
+        """The server has made a new model of the updates it holds, which takes time."""
         letters, self._fresh = self._fresh, []
         if not letters:
             return
@@ -407,7 +411,7 @@ class SimulatedGrid(Grid):
         self._ref = yield from self._simulated.aggregate(self._ref, taken_in, self.round_number)
 
     def _published(self) -> Process:
-        """The version that was made last is out, with all that was measured of it since."""
+        """Publish the last version, with the metrics measured since then."""
         made, self._made = self._made, None
         if made is None:
             return
@@ -425,7 +429,7 @@ def _trains(message: Message) -> bool:
 
 
 def _places(frame: FrameType | None) -> list[tuple[str, int]]:
-    """Where code stands: file and line of each call that led there."""
+    """The call stack at a place in the code: file and line of each call."""
     found = []
     while frame is not None:
         found.append((frame.f_code.co_filename, frame.f_lineno))

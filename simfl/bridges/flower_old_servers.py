@@ -1,11 +1,10 @@
 """Servers of Flower's old API (`server_fn`, `NumPyClient`), under simulated time.
 
-Flower runs such an app by a server that keeps its list of nodes in a thread, asks every client from
-a thread of its own, and takes the answers in the order in which these end. Simulated time has one
-order. So while a run goes on three things of Flower's have another form: the nodes are looked up
-when the server asks for them, a round's messages are sent together, and what came back is taken in
-the order of the messages. Strategies, the server's rounds and the conversion of messages are
-Flower's own.
+Flower runs such an app by a server that keeps its list of nodes in one thread, asks every client
+from another, and takes the answers in the order in which these threads end. Simulated time has one
+order. So three of Flower's functions are replaced during a run: nodes are looked up when the server
+asks for them, a round's messages are sent together, and answers are taken in the order of the
+messages. Strategies, the server's rounds and the conversion of messages are Flower's own.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from simfl.bridges.present import now
 
 @contextmanager
 def old_servers(tell: Tell, tell_model: TellModel) -> Iterator[None]:
-    """They work until the end of the block; what their strategies aggregate is told."""
+    """Replaces them within the block, and reports what their strategies aggregate."""
     run_fl, work_through = compat.run_fl, workflows.DefaultWorkflow.__call__
 
     def listened_to(server: Any, config: Any) -> Any:
@@ -50,7 +49,7 @@ def old_servers(tell: Tell, tell_model: TellModel) -> Iterator[None]:
         (workflows, "start_update_client_manager_thread", _keep_nodes),
         (flowers, "fit_clients", _asking("fit")),
         (flowers, "evaluate_clients", _asking("evaluate")),
-        (flowers, "reconnect_clients", lambda **_: ([], [])),  # nobody is connected
+        (flowers, "reconnect_clients", lambda **_: ([], [])),  # there are no connections
     )
     before = [(module, name, getattr(module, name)) for module, name, _ in replaced]
     for module, name, ours in replaced:
@@ -63,7 +62,7 @@ def old_servers(tell: Tell, tell_model: TellModel) -> Iterator[None]:
 
 
 def _listen(strategy: Any, tell: Tell, tell_model: TellModel) -> None:
-    """Hear what a strategy aggregates and evaluates."""
+    """Report what a strategy aggregates and evaluates."""
     fit, evaluate_clients = strategy.aggregate_fit, strategy.aggregate_evaluate
     evaluate_here = strategy.evaluate
 
@@ -79,7 +78,7 @@ def _listen(strategy: Any, tell: Tell, tell_model: TellModel) -> None:
 
     def aggregate_evaluate(*args: Any, **named: Any) -> Any:
         loss, metrics = made = evaluate_clients(*args, **named)
-        if metrics and loss is not None:  # else what clients said of themselves is more
+        if metrics and loss is not None:  # otherwise the clients' own reports say more
             tell("evaluate", single({"loss": loss, **metrics}))
         return made
 
@@ -95,9 +94,9 @@ def _listen(strategy: Any, tell: Tell, tell_model: TellModel) -> None:
 
 
 def _keep_nodes(grid: Any, client_manager: Any) -> tuple[Any, Event, Event]:
-    """In place of the thread: a manager of clients that looks for the nodes when it is asked.
+    """Replaces the thread by a manager of clients that looks for the nodes when it is asked.
 
-    Whoever waits for more of them asks the grid again and again, which moves the clock.
+    A server that waits for more of them asks the grid repeatedly, which moves the clock.
     """
     proxies: dict[int, Any] = {}
 
@@ -135,11 +134,11 @@ def _keep_nodes(grid: Any, client_manager: Any) -> tuple[Any, Event, Event]:
 
 
 class _Sent(BaseException):
-    """A proxy has written its message."""
+    """Raised when a proxy has written its message."""
 
 
 class _Writing:
-    """A grid that keeps the message that a proxy wants to send."""
+    """A grid that captures the message that a proxy wants to send."""
 
     def __init__(self) -> None:
         self.message: Message | None = None
@@ -150,7 +149,7 @@ class _Writing:
 
 
 def _asking(method: str) -> Callable[..., Any]:
-    """Flower's way to ask clients, all at once: results, and failures."""
+    """Like Flower's function to ask clients, but all at once: returns results and failures."""
 
     def ask(
         client_instructions: Sequence[tuple[Any, Any]],

@@ -17,17 +17,17 @@ Tell = Callable[[str, Mapping[str, float]], None]
 """Takes metrics and their origin: server, evaluate or train."""
 
 TellModel = Callable[[Mapping[str, Any] | None], None]
-"""Takes the arrays of the server's model, by name; None: it made none of the updates it had."""
+"""Takes the arrays of the server's model, by name; None if the updates were discarded."""
 
 Method = Callable[..., Any]
 
 
 @contextmanager
 def recorded_strategies(tell: Tell, tell_model: TellModel) -> Iterator[None]:
-    """Listens to Flower's strategies, and to those that an app has made of them.
+    """Reports the results of Flower's strategies, and of an app's classes derived from them.
 
-    A strategy runs as it is, also where its `start` is its own. Of strategies within others the
-    outermost is heard: what it makes of the others' is what counts.
+    A strategy runs unchanged, even if it overrides `start`. If strategies are nested, only the
+    outermost is reported, because its result is the one that counts.
     """
 
     def trained(made: Any) -> None:
@@ -85,7 +85,7 @@ def recorded_strategies(tell: Tell, tell_model: TellModel) -> Iterator[None]:
 
 
 def _outermost(tell: Callable[[Any], None]) -> Callable[[Method], Method]:
-    """Tells what methods return, but not of those that are called by another one of them."""
+    """Reports what methods return, except for calls within another such call."""
     depth = 0
 
     def listener(method: Method) -> Method:
@@ -107,7 +107,7 @@ def _outermost(tell: Callable[[Any], None]) -> Callable[[Method], Method]:
 
 
 def _with_below(one: type) -> set[type]:
-    """A class and all that are derived from it."""
+    """A class and all classes derived from it."""
     return {one}.union(*map(_with_below, one.__subclasses__()))
 
 
@@ -116,7 +116,7 @@ def _metrics(made: Any) -> dict[str, float]:
 
 
 def _values(arrays: ArrayRecord) -> dict[str, Any]:
-    """Arrays by name; those in a form of the app's own, which Flower cannot read, are left out."""
+    """Arrays by name; those in the app's own formats, which Flower cannot read, are left out."""
     found = {}
     for name, array in arrays.items():
         with suppress(TypeError):

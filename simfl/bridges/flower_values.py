@@ -1,9 +1,9 @@
 """Learned values of a Flower app: its clients' answers, and the figures of its versions.
 
-An answer has a key made of everything that it was computed from (the app's source and run-config,
-the seed, node, message number, node state, message, numeric platform). With a result store it is
-looked up before the ClientApp is called: a run that was killed goes on, and where only hardware
-changes nothing is trained again.
+The key of an answer covers everything that it was computed from (the app's source and run config,
+seed, node, message number, node state, message, numeric platform). With a result store, it is
+looked up before the ClientApp is called: a run that was killed continues, and if only hardware
+changes, nothing is trained again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ ORIGINS = ("server", "evaluate", "train")
 """Who measured a figure: the ServerApp, clients that evaluate, clients that train."""
 
 WORDS = {"accuracy": ("accuracy", "acc", "accuracies"), "loss": ("loss", "losses")}
-"""What a figure is called."""
+"""Names of the figures."""
 
 WHERE = frozenset(
     {
@@ -63,20 +63,20 @@ WHERE = frozenset(
         *("server", "client", "clients", "cen", "central", "centralized", "centralised"),
     }
 )
-"""Words beside it that say where it was measured, and not that it is another figure."""
+"""Other words in a name that only say where the figure was measured."""
 
 
 OF_A_GROUP = 5
-"""How much less plain a figure is than that of all: a strategy's `{"accuracy": {"mnist": 0.9}}`."""
+"""Added to the rank of a group's figure, such as a strategy's `{"accuracy": {"mnist": 0.9}}`."""
 
 
 class AppFailed(RuntimeError):
-    """An app cannot go on; the text says where."""
+    """An app cannot continue; the text says where it failed."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A client's answer: the reply, its bytes, the client's memory after it, and what it took."""
+    """A client's answer: the reply, its bytes, the client's state afterwards, and the work."""
 
     reply: Message
     reply_bytes: int
@@ -86,7 +86,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Named:
-    """Which metrics of an app are a version's accuracy and loss; None: found by their names."""
+    """Which metrics of an app are a version's accuracy and loss; None: found by name."""
 
     accuracy: str | None
     loss: str | None
@@ -95,8 +95,8 @@ class Named:
 class AppValues(TimingOnly):
     """The values of one run of an app.
 
-    `open` says which; what `open_until_closed` holds lasts as long as the run, however it ends: a
-    simulation that stalls or is stopped leaves its processes where they are.
+    `open` sets the app. What `open_until_closed` holds is kept until the run ends, for whatever
+    reason: a simulation that stalls or is stopped does not finish its processes.
     """
 
     def __init__(
@@ -131,23 +131,23 @@ class AppValues(TimingOnly):
         self._secure_messages = self._unseen = self._left_out = 0
 
     def open(self, app: FlowerApp, clients: int) -> None:
-        """From now on the answers are this app's, at so many clients."""
+        """Use the answers of this app, with so many clients."""
         self._app, self._clients = app, clients
         self.open_until_closed.callback(app.close)
 
     @property
     def server_seed(self) -> int:
-        """Of the generators that the ServerApp draws from."""
+        """Seed of the random generators that the ServerApp uses."""
         return self._streams.seed("flower.server")
 
     def close(self) -> None:
-        """Let the app go."""
+        """Release the app."""
         self.open_until_closed.close()
 
     def answer(
         self, message: Message, digest: str, client: int, number: int, state: bytes
     ) -> Answer:
-        """A client's answer to its `number`-th message, of this content `digest`."""
+        """A client's answer to its `number`-th message, whose content has this `digest`."""
         assert self._app is not None
         kind = message.metadata.message_type
         key = make_key(
@@ -188,9 +188,10 @@ class AppValues(TimingOnly):
     def _made(
         self, message: Message, kind: str, client: int, number: int, state: bytes
     ) -> dict[str, Any] | Answer:
-        """Have the ClientApp answer: reply and state, serialised, and what was counted as `kind`.
+        """Have the ClientApp answer; returns the serialised reply and state and the work counted as
+        `kind`.
 
-        An answer that is an error is one already, and is not kept: it is made again.
+        An error is returned as an `Answer`, and is not stored: it is computed again next time.
         """
         assert self._app is not None
         began = time.perf_counter()
@@ -198,9 +199,9 @@ class AppValues(TimingOnly):
         try:
             with generators(seed), self._work.watching(kind) as call:
                 reply, after = self._app.call_client(message, client, self._clients, state)
-        except (Exception, SystemExit) as error:  # an app may raise anything, or leave
+        except (Exception, SystemExit) as error:  # an app may raise anything, or exit
             place = place_in(self._app.folder, error)
-            if kind not in self._seen_kinds:  # it has never worked: that is no fault to live with
+            if kind not in self._seen_kinds:  # an app that has never worked is broken
                 raise AppFailed(
                     f"the ClientApp failed at its first {kind!r} message: {place}"
                 ) from error
@@ -237,7 +238,7 @@ class AppValues(TimingOnly):
         }
 
     def _priced(self, kind: str, kept: Mapping[str, Any]) -> MessagesWork:
-        """What an answer took, as it was counted when it was made, or as is declared now."""
+        """The work of an answer: as counted when it was computed, or as declared now."""
         known = self._work.declares(kind, kept["examples"])
         if known is not None:
             return known
@@ -247,10 +248,10 @@ class AppValues(TimingOnly):
     # Figures of versions.
 
     def tell(self, origin: str, metrics: Mapping[str, float]) -> None:
-        """Somebody has measured the version that is made now: instead of who did before.
+        """Replaces the metrics that an origin has reported for the current version.
 
-        But for an accuracy or a loss that went by its plain name and has no successor: a strategy
-        may aggregate one for each of several groups.
+        An accuracy or loss with a plain name is kept if the new metrics have none: a strategy may
+        aggregate metrics separately for several groups.
         """
         if metrics:
             before = self._told.get(origin, {})
@@ -263,28 +264,28 @@ class AppValues(TimingOnly):
             self._told[origin] = {**kept, **metrics}
 
     def tell_model(self, weights: Mapping[str, Any] | None) -> None:
-        """The server's model is this, by names of arrays; None: it made nothing of what it had."""
+        """Sets the server's model, arrays by name; None if the server discarded its updates."""
         if weights is None:
             self._discarded = True
         else:
             self._weights, self._model_made = weights, True
 
     def discarded(self) -> bool:
-        """Whether the updates that the server had came to nothing; said once."""
+        """Whether the server discarded its updates; True once per case."""
         said, self._discarded = self._discarded, False
         return said
 
     def left_out(self, updates: int) -> None:
-        """So many updates are in no version's participants: the strategy made no model of them."""
+        """Counts updates that are in no version, because the strategy made no model of them."""
         self._left_out += updates
 
     def model_made(self) -> bool:
-        """Whether the strategy has made a model; said once."""
+        """Whether the strategy has made a model; True once per model."""
         said, self._model_made = self._model_made, False
         return said
 
     def at(self, version: int) -> StateRef:
-        """The handle of a version; its value is the latest model that the strategy has told."""
+        """The handle of a version; its value is the latest model reported by the strategy."""
 
         def weights() -> ServerState:
             tensors = {
@@ -303,13 +304,13 @@ class AppValues(TimingOnly):
         return self.at(ref.version + 1)
 
     def server_work(self, ref: StateRef, delivered: Delivered) -> Work:
-        """That of a plain mean: two operations per value, all models and one more moved."""
+        """The work of a plain mean: two operations per value; all models and one more are moved."""
         sizes = delivered.up_bytes.astype(float)
         received = float(sizes.sum())
         return Work(2.0 * received / BYTES_PER_VALUE, received + float(sizes.max(initial=0.0)))
 
     def evaluation(self, ref: StateRef, now_s: float) -> dict[str, Any] | None:
-        """What has been measured since the last version, once."""
+        """The metrics measured since the last version; returned once."""
         told, self._told = self._told, {}
         if not told:
             return None
@@ -326,9 +327,10 @@ class AppValues(TimingOnly):
     def _figure(
         self, figure: str, told: Mapping[str, Mapping[str, float]], name: str | None
     ) -> float | None:
-        """A version's accuracy or loss, of the first to know: by its key, or by its name.
+        """A version's accuracy or loss from the first origin that has it, by key or by name.
 
-        What clients say while they train is of a model that is not a version: by its key alone.
+        Metrics reported during training describe models that are not a version; they are only used
+        by key.
         """
         self._heard.update(f"{origin}.{one}" for origin, those in told.items() for one in those)
         for origin in ORIGINS if name is not None else ORIGINS[:2]:
@@ -348,7 +350,9 @@ class AppValues(TimingOnly):
         return None
 
     def _not_found(self) -> Iterator[str]:
-        """Of figures named as metrics that nobody measured, and of metrics without an accuracy."""
+        """Messages about requested metrics that nobody measured, and about metrics without an
+        accuracy.
+        """
         measured = ", ".join(sorted(self._heard)) or "none"
         for figure, name in (("accuracy", self._named.accuracy), ("loss", self._named.loss)):
             if name is not None and figure not in self._found:
@@ -360,20 +364,22 @@ class AppValues(TimingOnly):
 
     @property
     def effort(self) -> Effort:
-        """Messages that were answered, here or by another run."""
+        """Messages answered, here or by another run."""
         asked, trained, reused = self._counts.values()
         return Effort(asked, trained, reused)
 
     def wall_s(self) -> dict[str, float]:
-        """The ClientApps' own time."""
+        """The time spent in ClientApps."""
         return {"training": self._client_s}
 
     def lacks(self, client: int, lacking_bytes: float) -> None:
-        """A message is more than its node's device can hold."""
+        """Record that a message needs more memory than its device has."""
         self._lacking[client] = max(lacking_bytes, self._lacking.get(client, 0.0))
 
     def notices(self) -> list[Notice]:
-        """Of answers that were errors, or that no device could have made, and of doubtful names."""
+        """Warnings about answers that were errors or exceed a device's memory, and about doubtful
+        names.
+        """
         found = []
         if self._errors:
             message = f"{len(self._errors)} messages were answered with an error; {self._errors[0]}"
@@ -409,18 +415,18 @@ class AppValues(TimingOnly):
 
 
 def _by_name(metrics: Mapping[str, float], figure: str) -> list[str]:
-    """The metrics that are called so in the plainest way; several: none of them is plainer."""
+    """The metrics whose names match best; several if none is better."""
     ranks = _ranks(metrics, figure)
     return [one for one, found in ranks.items() if found == min(ranks.values())]
 
 
 def _plain(metrics: Mapping[str, float], figure: str) -> list[str]:
-    """Those that are called so by a word, and words of where it was measured."""
+    """Metrics whose names consist of the figure's word and words of where it was measured."""
     return [one for one, found in _ranks(metrics, figure).items() if found <= 1]
 
 
 def _ranks(metrics: Mapping[str, float], figure: str) -> dict[str, int]:
-    """How plainly metrics are called so, from 0 on, by their names; others are left out."""
+    """How well metrics' names match, 0 being the best; those that do not match are left out."""
     words = WORDS[figure]
 
     def rank(metric: str) -> int | None:
@@ -439,16 +445,16 @@ def _ranks(metrics: Mapping[str, float], figure: str) -> dict[str, int]:
 
 
 def _brings_back(message: Message, reply: Message) -> bool:
-    """Whether a reply holds the very model that the message brought."""
+    """Whether a reply contains exactly the model that the message brought."""
     digest = model_digest(message.content)
     return bool(digest) and digest == model_digest(reply.content)
 
 
 @contextmanager
 def generators(seed: int) -> Iterator[None]:
-    """Python's, numpy's and torch's generators begin from a seed; afterwards they go on."""
+    """Seeds Python's, numpy's and torch's generators; afterwards their states are restored."""
     with process_generators(seed), torch.random.fork_rng():
-        # `torch.manual_seed` keeps a stack trace for every kind of accelerator that is not there.
+        # `torch.manual_seed` keeps a stack trace for every kind of accelerator that is absent.
         torch.default_generator.manual_seed(seed)
         if torch.cuda.is_available():
             torch.cuda.manual_seed_all(seed)
@@ -457,7 +463,9 @@ def generators(seed: int) -> Iterator[None]:
 
 @contextmanager
 def torch_settings() -> Iterator[None]:
-    """What an app sets for its whole process is put back for the next run in it."""
+    """Restores torch settings that an app may change for the whole process, for the next run in
+    it.
+    """
     dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
     try:
         yield

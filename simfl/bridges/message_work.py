@@ -1,11 +1,11 @@
 """The work of an app's messages: declared by the user, or counted while the app computes.
 
-simfl's machines are calibrated for models: a trained example is three forward passes of the model
-(`TRAINING_FLOPS_PER_FORWARD`), one that is only looked at is one. A counted message is put in those
-terms: the rows that went through the app's model, exactly, times the model's work per row. Where
-the operations that torch really did (counted once per kind of message and model, or every
-`recount_every`-th message) are more than that or far less, or the app trains a part of its weights
-only, the operations count instead.
+simfl's machines are calibrated for models: an example in training counts as three forward passes of
+the model (`TRAINING_FLOPS_PER_FORWARD`), in evaluation as one. A message is counted in these terms:
+the exact number of rows that went through the app's model, times the model's work per row. torch's
+actual operations (counted once per kind of message and model, or at every `recount_every`-th
+message) are used instead if they are more than that or far less, or if the app trains only a part
+of its weights.
 """
 
 from __future__ import annotations
@@ -21,34 +21,37 @@ from simfl.learning.calls import Call, CallCounter
 from simfl.system.processor import TRAINING_FLOPS_PER_FORWARD
 
 MORE = 1.05
-"""Operations count in place of the model's passes from this factor above them on."""
+"""Counted operations replace the model's passes if they exceed them by this factor."""
 
 FEWER = 0.5
-"""And from here downwards: nobody went backwards, although gradients could have been had."""
+"""The same if they are below this factor: no backward pass was made, although gradients were
+enabled.
+"""
 
 NO_WORK = ModelWork(dense=1.0)
-"""Of a message that nothing is computed for: no examples of any model."""
+"""The work of a message without computation: no examples of any model."""
 
 KEYS_ALONE = "secure_aggregation"
-"""A kind of messages: those of a secure aggregation that only exchange keys and shares."""
+"""A kind of message: those of a secure aggregation that only exchange keys and shares."""
 
 _ASKING = ("query", "get_parameters", "get_properties", KEYS_ALONE)
-"""Kinds of messages that need no computing; the second and third are of Flower's old API."""
+"""Kinds of messages that need no computing; the second and third belong to Flower's old API."""
 
 _COUNTED = ("convolution", "depthwise", "dense")
 
 
 class UnknownWork(ValueError):
-    """Nobody can say what a message takes; its text says why."""
+    """The work of a message is unknown; the text says why."""
 
 
 @dataclass(frozen=True)
 class DeclaredWork:
-    """What a kind of message takes, in place of counting: floating-point operations by kind.
+    """The work of a kind of message, declared instead of counted: floating-point operations by
+    kind.
 
-    Of one example's forward pass, as `ModelWork` counts them. `passes` are those over `examples`,
-    by default as many as the answer says it used ("num-examples"), in batches of `batch_size`
-    (null: all at once).
+    They are those of one example's forward pass, as in `ModelWork`. There are `passes` over
+    `examples`, by default as many as the answer reports ("num-examples"), in batches of
+    `batch_size` (null: all at once).
     """
 
     convolution: Annotated[float, ">= 0"] = 0.0
@@ -74,15 +77,15 @@ class DeclaredWork:
 
     @property
     def model(self) -> ModelWork:
-        """Of one example, and of one step."""
+        """The work of one example and of one step."""
         return ModelWork(**{one.name: getattr(self, one.name) for one in fields(ModelWork)})
 
 
 @dataclass(frozen=True)
 class Work:
-    """So many examples, in so many steps, of a model of this work.
+    """The work of so many examples in so many steps, for a model with this work.
 
-    Training holds `memory_bytes` at once; 0: nothing is trained, or nobody knows.
+    `memory_bytes` is the peak memory of training; 0 if nothing is trained or it is unknown.
     """
 
     examples: float
@@ -92,7 +95,7 @@ class Work:
 
 
 def declared(work: DeclaredWork, examples: float | None) -> Work:
-    """That of a message whose answer speaks of so many examples."""
+    """The declared work of a message whose answer reports so many examples."""
     if work.examples is not None:
         examples = work.examples
     if examples is None:
@@ -103,11 +106,11 @@ def declared(work: DeclaredWork, examples: float | None) -> Work:
 
 
 NOTHING = Work(0.0, 0.0, NO_WORK)
-"""A message's that nothing was computed for."""
+"""The work of a message without computation."""
 
 
 class MessageWork:
-    """Counts messages by their type; `declares` are the types that are declared instead."""
+    """Counts messages by type; `declares` gives the declared work of types that have it."""
 
     def __init__(self, declares: Mapping[str, DeclaredWork], recount_every: int | None) -> None:
         self.declared = declares
@@ -120,7 +123,7 @@ class MessageWork:
 
     @contextmanager
     def watching(self, kind: str) -> Iterator[Call]:
-        """What a message of a kind has torch do, until the end of the block."""
+        """Record what torch computes for a message of a kind, until the end of the block."""
         if kind in self.declared:
             yield Call()
             return
@@ -133,9 +136,9 @@ class MessageWork:
             yield call
 
     def of(self, kind: str, call: Call, examples: float | None, *, idle: bool = False) -> Work:
-        """What such a message takes, whose answer speaks of so many examples.
+        """The work of such a message whose answer reports so many examples.
 
-        `idle` says that the answer brings the model back as it came: a client that skips a round.
+        `idle` says that the answer returns the model unchanged: the client skips a round.
         """
         if kind in self.declared:
             return declared(self.declared[kind], examples)
@@ -147,14 +150,14 @@ class MessageWork:
                 self._known[known] = self._effective(call, rows)
             elif known not in self._known:
                 self._known[known] = self._model(call)
-                self._wanted.add(kind)  # the next message of the kind is looked at closely
+                self._wanted.add(kind)  # the operations of the next such message are counted
             return Work(rows, steps, self._known[known], _held_bytes(call))
         return self._without_model(kind, call, examples, idle)
 
     def broken_off(self, kind: str, call: Call) -> Work:
-        """What such a message took that was not answered, as far as it is known.
+        """The work of such a message that was not answered, as far as it is known.
 
-        Nothing is learned of it for other messages: it may have ended anywhere.
+        It is not used for other messages, because it may have ended anywhere.
         """
         if kind in self.declared:
             return NOTHING
@@ -169,14 +172,14 @@ class MessageWork:
         return Work(rows, steps, model, _held_bytes(call)) if rows else NOTHING
 
     def declares(self, kind: str, examples: float | None) -> Work | None:
-        """The declared work of such a message; None: it is counted."""
+        """The declared work of such a message; None if it is counted."""
         return declared(self.declared[kind], examples) if kind in self.declared else None
 
     def learn(self, kind: str, forms: tuple[str, ...], model: ModelWork, *, looked: bool) -> None:
-        """Such a message was counted by another run, `looked` says: by its operations.
+        """Record that another run counted such a message; `looked` says that it counted operations.
 
-        What comes after it is counted as if this run had done that, so that a run that goes on with
-        what an earlier one has left is the one that was never broken off.
+        Later messages are counted as if this run had counted that one, so a resumed run equals one
+        that was never interrupted.
         """
         if kind in self.declared:
             return
@@ -196,7 +199,7 @@ class MessageWork:
             self._wanted.add(kind)
 
     def _without_model(self, kind: str, call: Call, examples: float | None, idle: bool) -> Work:
-        """Of a message in which no torch module was called."""
+        """The work of a message in which no torch module was called."""
         operations = call.operations
         if operations is not None and any(operations.values()):
             if not examples:
@@ -213,13 +216,13 @@ class MessageWork:
         if _asks(kind):
             return NOTHING
         if operations is not None:
-            self._wanted.add(kind)  # it said nothing of what others take
+            self._wanted.add(kind)  # it says nothing about other messages
         if idle or any(one == kind for one, _ in self._known):
             return NOTHING
         raise UnknownWork("it computes nothing with torch that could be counted")
 
     def _model(self, call: Call) -> ModelWork:
-        """The mean work of a row that the call saw, by the modules' own passes."""
+        """The mean work of a row in the call, from the modules' own passes."""
         works = {form: self._counter.work[form] for form in call.passes}
         unknown = [form.partition("[")[0] for form, work in works.items() if work is None]
         if unknown:
@@ -239,7 +242,7 @@ class MessageWork:
         return ModelWork(**total)
 
     def _effective(self, call: Call, rows: float) -> ModelWork:
-        """By the modules' passes, or by the operations where these tell another story."""
+        """The work by the modules' passes, or by the operations if these differ too much."""
         assert call.operations is not None
         real = {
             kind: call.operations[kind] / (TRAINING_FLOPS_PER_FORWARD * rows) for kind in _COUNTED
@@ -250,7 +253,7 @@ class MessageWork:
             if not sum(real.values()):
                 raise
             return ModelWork(**real)
-        if model.recurrent:  # one operation on a CPU, or several dense ones: the form says it
+        if model.recurrent:  # operations show it as one, or as dense ones
             return model
         instead = {
             kind: flops
@@ -266,13 +269,13 @@ def _asks(kind: str) -> bool:
 
 
 def _amounts(call: Call) -> tuple[float, float]:
-    """Examples and steps, as of training: what was only looked at counts as a forward pass."""
+    """Examples and steps in units of training; evaluated ones count as a forward pass."""
     passes = call.passes.values()
     rows = sum(one.trained + one.looked / TRAINING_FLOPS_PER_FORWARD for one in passes)
     return rows, sum(one.steps + one.looks / TRAINING_FLOPS_PER_FORWARD for one in passes)
 
 
 def _held_bytes(call: Call) -> float:
-    """The most that was held at once: a model, its gradients and rows, and the optimizers."""
+    """Peak memory of a call: a model, its gradients and rows, and the optimizers."""
     held_bytes = max(one.held_bytes for one in call.passes.values())
     return held_bytes + sum(call.optimizers.values()) if held_bytes else 0.0

@@ -1,4 +1,4 @@
-"""Detects polling servers: a question that is repeated means that the server waits."""
+"""Detects polling servers: a repeated question means that the server waits."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 
 class Polls:
-    """Questions since anything has changed, with their answers."""
+    """Questions asked since the last change, with their answers."""
 
     def __init__(self) -> None:
         self._asked: dict[Hashable, tuple[Any, int]] = {}
 
     def changed(self) -> None:
-        """Something has: whatever is asked now is asked for the first time."""
+        """Something has changed: every question counts as new."""
         self._asked.clear()
 
     def stands_still(self, question: Hashable, answer: Any, free: int) -> bool:
-        """Whether the same answer was given `free` times already.
+        """Whether the same answer was already given `free` times.
 
-        An answer that says something (messages that have come) is never waited for.
+        A different answer (messages that have arrived) resets the count.
         """
         before, times = self._asked.get(question, (None, 0))
         times = times + 1 if before == answer else 1
@@ -27,6 +27,6 @@ class Polls:
         return times > free
 
     def moved(self, question: Hashable, answer: Any, free: int) -> None:
-        """Time has moved on because of this question; the next one of the same moves it again."""
+        """Time has moved on because of this question; if it is repeated, time moves on at once."""
         self._asked.clear()
         self._asked[question] = answer, free

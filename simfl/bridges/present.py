@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Present:
-    """What an app may ask of the run that it is in, and tell it."""
+    """The interface of the current run to an app: its clock, and a way to report metrics."""
 
     now_s: Callable[[], float]
     tell: Callable[[str, Mapping[str, float]], None]
@@ -21,7 +21,7 @@ _runs: list[Present] = []
 
 @contextmanager
 def present(one: Present) -> Iterator[None]:
-    """That run is going on until the end of the block."""
+    """Makes a run the current one within the block."""
     _runs.append(one)
     try:
         yield
@@ -30,7 +30,7 @@ def present(one: Present) -> Iterator[None]:
 
 
 def now() -> float:
-    """Simulated seconds since the run began; outside of one, those of the machine's own clock."""
+    """Simulated seconds since the run began; outside of a run, those of the machine's own clock."""
     return _runs[-1].now_s() if _runs else time.monotonic()
 
 
