@@ -1,8 +1,8 @@
 """Keys of learned values, and the journal of learned facts.
 
-Every learned value has a key made of what it was computed from. A value that decides time or an
-action is *known*: a small record of numbers, written down under its key when it is first needed.
-A run that is given the journal of an earlier one looks the records up instead of training.
+The key of a learned value covers everything that it was computed from. A value that affects time or
+a decision is *known*: a small record of numbers, written down under its key when first needed. A
+run with the journal of an earlier one looks the records up instead of training.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from simfl.common.files import naming, open_line, sealed_line
 from simfl.common.plain import to_json
 
 Fact = Any
-"""What can be known: JSON's numbers, strings, lists and objects."""
+"""A value that JSON can represent."""
 
 
 def make_key(*parts: object) -> str:
-    """A key from the keys and plain values that something is computed from."""
+    """A key, computed from the keys and plain values that something depends on."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 
@@ -31,19 +31,19 @@ class FactStore(Protocol):
     """Facts that several runs share."""
 
     def get_fact(self, key: str) -> Fact | None:
-        """The fact of a key; None where there is none."""
+        """The fact with this key; None if there is none."""
 
     def put_fact(self, key: str, fact: Fact) -> None:
-        """Keep a fact."""
+        """Store a fact."""
 
 
 @dataclass
 class Snapshot:
-    """The learned values that a run held at some moment, by key; enough to go on from there.
+    """The learned values that a run held at some moment, by key; sufficient to continue from there.
 
-    `states`: server states; `updates`: updates that wait to be used; `memories`: what clients
-    keep after jobs whose updates were used. `jobs_asked` is how many jobs had been handed in by
-    then, by which a replay knows whether it has come so far.
+    `states`: server states; `updates`: updates that wait to be used; `memories`: what clients keep
+    after jobs whose updates were used. `jobs_asked` is the number of jobs submitted by then, from
+    which a replay knows whether it has reached that moment.
     """
 
     states: dict[str, Any] = field(default_factory=dict)
@@ -53,12 +53,11 @@ class Snapshot:
 
 
 class Journal:
-    """Facts by key; with a path each new one is appended to that file, one JSON line each.
+    """Facts by key; with a path, each new one is appended to that file as a line of JSON.
 
-    `shared` keeps facts of other runs, which are looked up before anything is made.
-    Floats survive the file bit for bit. Every line carries a digest; what a line says that fails
-    it is found out again, and `damaged` counts such lines. A last line that was cut off by a crash
-    is ignored.
+    `shared` holds facts of other runs, which are looked up before a fact is computed. Floats
+    survive the file bit for bit. Every line carries a digest; facts of lines that fail it are
+    computed again, and `damaged` counts them. A last line that a crash cut off is ignored.
     """
 
     def __init__(
@@ -81,10 +80,10 @@ class Journal:
 
     @classmethod
     def resume(cls, path: Path, shared: FactStore | None = None) -> Journal:
-        """Go on with a journal that was cut off; raises `OSError` where it cannot be read."""
+        """Continue an interrupted journal; raises `OSError` if it cannot be read."""
         whole = path.read_bytes() if path.exists() else b""
         with path.open("ab") as file:
-            file.truncate(whole.rfind(b"\n") + 1)  # a line that was not ended was cut off
+            file.truncate(whole.rfind(b"\n") + 1)  # a line without an end was cut off
         journal = cls(shared=shared)
         journal.facts, journal.damaged = cls.read(path)
         journal._file = path.open("a", encoding="utf-8")
@@ -104,7 +103,7 @@ class Journal:
         return facts, damaged
 
     def know(self, key: str, make: Callable[[], Fact]) -> Fact:
-        """The fact of this key, made and written down if it is new."""
+        """The fact with this key; a new one is computed and written."""
         if key in self.facts:
             self.recalled += 1
             return self.facts[key]
@@ -126,7 +125,7 @@ class Journal:
                 self._file.flush()
 
     def close(self) -> None:
-        """Bring the file to the disk and close it."""
+        """Flush the file to disk and close it."""
         if self._file is not None:
             with naming(Path(self._file.name)), self._file as file:
                 self._file = None

@@ -30,10 +30,11 @@ _VERSIONED = ("simfl", "torch", "torchvision", "builtins", "abc", "typing", "col
 
 
 def numeric_platform(network: Network, shapes: Collection[Shape] = ()) -> dict[str, Any]:
-    """What bits depend on beside the scenario: results are identical where all of this is.
+    """What bits depend on in addition to the scenario: if all of it is equal, results are
+    identical.
 
-    `shapes` are those of the steps that are trained: on an accelerator the sizes of cohorts follow
-    from them.
+    `shapes` are those of the training steps, which determine the sizes of cohorts on an
+    accelerator.
     """
     on, on_cpu = network.on, network.on.kind == "cpu"
     platform = {
@@ -53,20 +54,20 @@ def numeric_platform(network: Network, shapes: Collection[Shape] = ()) -> dict[s
         platform |= on.platform()
         platform["evaluation_rows"] = evaluation_rows(network)
     if on.accelerates and network.kernel_family == "stacked":
-        # By rows of a step: two devices of about the same memory are one platform.
+        # By rows of a step: two devices with about the same memory are one platform.
         sizes = {str(shape[0]): cohort_jobs(network, *shape) for shape in sorted(shapes)}
         platform["cohort_jobs"] = ", ".join(f"{rows}: {jobs}" for rows, jobs in sizes.items())
     return platform
 
 
 def with_workers(here: Mapping[str, Any], there: Mapping[str, Any]) -> dict[str, Any]:
-    """The numeric platform of a run that computes `here` and trains `there`, where that differs."""
+    """The numeric platform of a run that trains on another platform, `there`, than `here`."""
     other = {name: value for name, value in there.items() if here.get(name) != value}
     return {**here, "workers": other} if other else dict(here)
 
 
 def workers_platform(platform: Mapping[str, Any]) -> dict[str, Any]:
-    """The numeric platform that workers have, of a run's."""
+    """The numeric platform of the workers, from a run's."""
     here = {name: value for name, value in platform.items() if name not in ("trainer", "workers")}
     return {**here, **platform.get("workers", {})}
 
@@ -79,9 +80,10 @@ def root_key(
     platform: Mapping[str, Any],
     coding: Coding | None = None,
 ) -> str:
-    """The key under every learned value of a run: all that they depend on, and nothing else.
+    """The root of the keys of all learned values of a run: everything they depend on, and nothing
+    else.
 
-    Codecs count where they act on values; their sizes do not.
+    Codecs count if they change values; the sizes of their messages do not.
     """
     content = resolved.portable()
     data = {key: value for key, value in content["data"].items() if key != "root"}
@@ -102,9 +104,9 @@ def root_key(
 
 
 def _source_of(part: Any) -> str:
-    """The source text behind a part of the user's own: its classes, and all that they import.
+    """The source text of a user's own part: its classes, and everything they import.
 
-    What is shipped, and what is installed but for the base classes of the part, goes by version.
+    Shipped and installed modules count by version, except those of the part's base classes.
     """
     owner = part if inspect.isclass(part) else getattr(part, "func", type(part))
     waiting = [inspect.getmodule(one) for one in owner.__mro__ if not _is_versioned(one.__module__)]
@@ -119,7 +121,7 @@ def _source_of(part: Any) -> str:
 
 
 def _imported(module: ModuleType) -> list[ModuleType]:
-    """The modules that a module's names are, or come from; in their order."""
+    """The modules of a module's names, or those that these come from, in their order."""
     found = []
     for value in vars(module).values():
         origin = value if inspect.ismodule(value) else sys.modules.get(_module_name(value))
@@ -138,7 +140,7 @@ def _is_versioned(name: str) -> bool:
 
 
 def _is_own(module: ModuleType) -> bool:
-    """Whether a module is a Python file of the user's, neither shipped nor installed."""
+    """Whether a module is a user's Python file, neither shipped nor installed."""
     file = getattr(module, "__file__", None)
     if _is_versioned(module.__name__) or file is None or not file.endswith(".py"):
         return False

@@ -16,18 +16,18 @@ from simfl.eventlog.parquet_parts import (
 )
 
 BEFORE = "events.before"
-"""The folder, within the run's, of the parts that a replay has to repeat."""
+"""The folder, within the run's, with the parts that a replay has to repeat."""
 
 
 class ReplayDiffers(RuntimeError):
-    """The replay did not repeat the log: the code, the data or the machine is another one."""
+    """The replay did not repeat the log: the code, the data or the machine differs."""
 
 
 class WrittenLog:
-    """The events that a run wrote before it was cut off, set aside while they are replayed.
+    """The events that a run wrote before it was interrupted, set aside while they are replayed.
 
-    They stay on the disk until the replay has written as many rows, so that being cut off again
-    loses nothing. Raises `RunFolderError` for parts that cannot be read.
+    They stay on disk until the replay has written as many rows, so another interruption loses
+    nothing. Raises `RunFolderError` for parts that cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -58,7 +58,7 @@ class WrittenLog:
 def set_aside(folder: Path) -> WrittenLog:
     """Make room for a replay's parts, keeping the longer log of earlier attempts.
 
-    Raises `RunFolderError` where a part cannot be read; nothing has been moved then.
+    Raises `RunFolderError` if a part cannot be read; in that case nothing has been moved.
     """
     before, events = folder / BEFORE, folder / PARTS
     if _rows(events) > _rows(before):
@@ -69,7 +69,7 @@ def set_aside(folder: Path) -> WrittenLog:
 
 
 def longest_log(folder: Path) -> list[Path]:
-    """The parts of the folder's longest log: while a replay goes on, that set aside."""
+    """The parts of the folder's longest log; during a replay this may be the one set aside."""
     return part_paths(max((folder / PARTS, folder / BEFORE), key=_rows))
 
 

@@ -1,8 +1,8 @@
 """The store of results shared between runs, by key.
 
-Keys are made of everything that a value depends on, so a what-if run that changes hardware alone
-finds all it would have trained. A store holds tensors (server states, client updates) and facts
-(evaluations, prices); the oldest tensors go when it is full.
+Keys cover everything that a value depends on, so a what-if run that only changes hardware finds all
+its trainings here. A store holds tensors (server states, client updates) and facts (evaluations,
+prices); when it is full, the oldest tensors are deleted.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ _FACTS = re.compile(r"facts-[0-9a-f]{32}\.jsonl")
 
 
 class ResultStore(Protocol):
-    """Where results are kept between runs.
+    """Stores results between runs.
 
-    `damaged` counts what was found there and is not what was kept: it is computed again.
+    `damaged` counts stored values that differ from what was written; they are computed again.
     """
 
     damaged: int
 
     def get(self, key: str) -> Any | None:
-        """The value of a key; None where there is none (any more)."""
+        """The value with this key; None if there is none (any more)."""
 
     def put(self, key: str, value: Any) -> None:
-        """Keep a value of tensors under its key."""
+        """Store a value that consists of tensors."""
 
     def __contains__(self, key: str) -> bool:
         """Whether `get` would find the key now."""
 
     def get_fact(self, key: str) -> Any | None:
-        """The fact of a key, JSON's types; None where there is none."""
+        """The fact with this key, of JSON's types; None if there is none."""
 
     def put_fact(self, key: str, fact: Any) -> None:
-        """Keep a fact."""
+        """Store a fact."""
 
 
 class MemoryStore:
@@ -63,14 +63,14 @@ class MemoryStore:
         self._bytes = 0
 
     def get(self, key: str) -> Any | None:
-        """The value of a key, which becomes the newest."""
+        """The value with this key, which becomes the newest."""
         if key not in self._values:
             return None
         self._values.move_to_end(key)
         return self._values[key][0]
 
     def put(self, key: str, value: Any) -> None:
-        """Keep a value; the least recently used ones make room."""
+        """Store a value; the least recently used ones make room."""
         if key in self._values:
             return
         size = tensor_bytes(value)
@@ -84,16 +84,16 @@ class MemoryStore:
         return key in self._values
 
     def get_fact(self, key: str) -> Any | None:
-        """The fact of a key."""
+        """The fact with this key."""
         return self._facts.get(key)
 
     def put_fact(self, key: str, fact: Any) -> None:
-        """Keep a fact."""
+        """Store a fact."""
         self._facts[key] = fact
 
 
 class FolderStore:
-    """Results in a folder that several runs, one after another or at once, may share.
+    """Results in a folder that several runs may share, successively or simultaneously.
 
     One file per value, written whole or not at all; facts are lines of a file of each writer's
     own, so that writers on several machines never meet. When the values exceed `limit_bytes`, those
@@ -116,12 +116,12 @@ class FolderStore:
             self._read_facts(file)
 
     def get(self, key: str) -> Any | None:
-        """The value of a key; its file counts as used now."""
+        """The value with this key; its file counts as used now."""
         path = self._path(key)
         try:
             value = loaded(path.read_bytes(), key, torch.device("cpu"))
             os.utime(path)
-        except OSError:  # another run has made room
+        except OSError:  # another run has deleted it to make room
             self._sizes.pop(key, None)
             return None
         except pickle.UnpicklingError:
@@ -131,7 +131,7 @@ class FolderStore:
         return value
 
     def put(self, key: str, value: Any) -> None:
-        """Write the value's file unless it is there."""
+        """Write the value's file unless it exists."""
         if key in self or not self._limit_bytes:
             return
         content = saved(value, key)
@@ -146,7 +146,7 @@ class FolderStore:
         return key in self._sizes
 
     def get_fact(self, key: str) -> Any | None:
-        """The fact of a key."""
+        """The fact with this key."""
         return self._facts.get(key)
 
     def put_fact(self, key: str, fact: Any) -> None:
@@ -178,14 +178,14 @@ class FolderStore:
         return self._folder / f"{key}.pt"
 
     def _files(self) -> Iterator[tuple[Path, int, float]]:
-        """The values' files with their bytes and when they were last used."""
+        """The values' files with their sizes and times of last use."""
         for path in self._folder.glob("*.pt"):
-            with suppress(FileNotFoundError):  # another run has just made room
+            with suppress(FileNotFoundError):  # another run has just deleted it
                 state = path.stat()
                 yield path, state.st_size, state.st_mtime
 
     def _make_room(self) -> None:
-        """Delete the files used longest ago, down to nine tenths of the limit."""
+        """Delete the least recently used files, down to nine tenths of the limit."""
         files = sorted(self._files(), key=lambda one: one[2])
         sizes = {path.stem: size for path, size, _ in files}
         total = sum(sizes.values())

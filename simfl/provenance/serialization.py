@@ -1,4 +1,4 @@
-"""Serialisation of learned values: tensors and simfl's own records, without running code."""
+"""Serialisation of learned values: tensors and simfl's own records, without executing code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from simfl.algorithms.base import ServerState
 from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, Update
 from simfl.provenance.journal import Snapshot
 
-# What a value may be made of beside tensors and plain containers: no code in it is run.
+# Allowed types in a value besides tensors and plain containers: loading them executes no code.
 _KNOWN_TYPES: list[Any] = [
     Brief,
     LocalTraining,
@@ -45,7 +45,7 @@ _SEAL_BYTES = hashlib.sha256().digest_size
 
 
 def saved(value: Any, name: str) -> bytes:
-    """`value` as bytes, behind a digest of them and of the `name` that it goes by.
+    """`value` as bytes, preceded by a digest of them and of `name`.
 
     Tensors that share memory are stored once.
     """
@@ -58,8 +58,8 @@ def saved(value: Any, name: str) -> bytes:
 def loaded(content: bytes, name: str, device: torch.device) -> Any:
     """The value that was `saved` under `name`, with its tensors on `device`.
 
-    Raises `pickle.UnpicklingError` for bytes that are not those that were saved, and for types that
-    are not of this package.
+    Raises `pickle.UnpicklingError` if the bytes differ from the saved ones, and for types that are
+    not allowed.
     """
     seal, content = content[:_SEAL_BYTES], content[_SEAL_BYTES:]
     if seal != _seal(content, name):

@@ -1,4 +1,4 @@
-"""Snapshots on disk: written whole or not at all."""
+"""Snapshots on disk, written atomically."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def write_snapshot(snapshot: Snapshot, folder: Path) -> None:
 
 
 def read_snapshot(folder: Path, device: torch.device) -> tuple[Snapshot, list[Notice]]:
-    """The folder's snapshot with its tensors on `device`, and what there is to warn of.
+    """The folder's snapshot with its tensors on `device`, and warnings.
 
-    Empty where there is none, or none that can be read (it is damaged, or an algorithm keeps
-    objects of its own in its state): resuming then costs training again, not results.
+    It is empty if there is none or none that can be read (it is damaged, or an algorithm keeps
+    objects of its own in its state): resuming then trains again, but loses no results.
     """
     path = folder / SNAPSHOT
     if not path.exists():
@@ -45,8 +45,8 @@ def read_snapshot(folder: Path, device: torch.device) -> tuple[Snapshot, list[No
 class Checkpoints:
     """Keeps a snapshot in the run folder, at most `interval_s` wall seconds old.
 
-    `resumed` is the snapshot from which this run goes on. Until the run is beyond its moment,
-    that snapshot holds values of later moments, and the run only some of them.
+    `resumed` is the snapshot from which this run continues. Until the run has passed its moment,
+    the run holds only some of the values in that snapshot.
     """
 
     def __init__(self, folder: Path, interval_s: float, resumed: Snapshot | None = None) -> None:
@@ -56,7 +56,9 @@ class Checkpoints:
         self._last = time.monotonic()
 
     def due(self, values: LearnedValues) -> bool:
-        """A version is out: take a snapshot if the last one is old enough; whether it was."""
+        """At a new version: take a snapshot if the last one is old enough; returns whether it
+        was.
+        """
         old = time.monotonic() - self._last >= self._interval_s
         if old:
             self.take(values)
@@ -65,7 +67,7 @@ class Checkpoints:
     def take(self, values: LearnedValues) -> None:
         """Take a snapshot now; before the first job there is nothing to keep.
 
-        A replay leaves the snapshot alone that it was given until it is beyond that moment.
+        A replay does not overwrite the snapshot that it was given until it has passed that moment.
         """
         if values.effort.jobs_asked > self._resumed.jobs_asked:
             write_snapshot(values.snapshot(), self._folder)
