@@ -15,8 +15,8 @@ from simfl.scenario.validation.keys import checked_type, json_schema, parameters
 def refused_defaults(target: type, given: Collection[str]) -> Iterator[tuple[str, Any, str]]:
     """Keys that are not `given` and whose defaults `target` would refuse: key, default, accepted.
 
-    Only for annotations with bounds or a description; others are not written for simfl. None, and
-    values that YAML cannot hold, are always valid defaults.
+    Only annotations with bounds or a description are checked; others were not written for simfl.
+    None, and values that YAML cannot hold, are always valid defaults.
     """
     for one in parameters(target)[0]:
         annotated = typing.get_origin(one.annotation) is Annotated

@@ -1,8 +1,8 @@
-"""Values from YAML -> checked objects: classes become pydantic adapters, errors become one line.
+"""Validates values from YAML: classes become pydantic adapters, errors become one line.
 
 A class is its own configuration: the fields of a dataclass (or the arguments of a constructor) are
-its YAML keys. Metadata strings in `Annotated` that begin with an operator are bounds, any other
-string is the description; a bound on a list or tuple holds for each of its elements.
+its YAML keys. Metadata strings in `Annotated` that begin with an operator are bounds; any other
+string is the description. A bound on a list or tuple applies to each of its elements.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from simfl.common.time_of_day import (
 )
 
 BOUNDS = {">=": "ge", "<=": "le", ">": "gt", "<": "lt"}
-"""Operators of metadata strings, the longer ones first, and pydantic's names for them."""
+"""Operators in metadata strings, longer ones first, with pydantic's names for them."""
 
 REQUIRED = inspect.Parameter.empty
 
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """One YAML key of a class: its type, and its default (`REQUIRED`: none)."""
+    """One YAML key of a class: its type, and its default (`REQUIRED` if it has none)."""
 
     name: str
     annotation: Any
@@ -54,7 +54,7 @@ class Parameter:
 
 
 def parameters(target: type) -> tuple[list[Parameter], bool]:
-    """The keys of `target`, and whether it also takes any other key."""
+    """The keys of `target`, and whether it also accepts any other key."""
     owner = next(one for one in target.__mro__ if "__init__" in vars(one))
     if owner is object:
         return [], False
@@ -84,7 +84,8 @@ def _names_a_file(annotation: Any) -> bool:
 
 
 def _field_parameter(owner: type, field: dataclasses.Field[Any]) -> Parameter:
-    # An annotation is text in the module of the class that wrote it, which may be a base class.
+    # A text annotation refers to names in the module of the class that wrote it, perhaps a base
+    # class.
     writer = next(
         one for one in owner.__mro__ if field.name in vars(one).get("__annotations__", {})
     )
@@ -102,7 +103,8 @@ def _field_parameter(owner: type, field: dataclasses.Field[Any]) -> Parameter:
 def adapter(
     target: type, construct: Callable[..., Any] | None = None, supplied: Collection[str] = ()
 ) -> TypeAdapter[Any]:
-    """Checks a mapping against the keys of `target` and calls `construct` (`target`) with them.
+    """Checks a mapping against the keys of `target` and calls `construct` (default: `target`) with
+    them.
 
     `supplied` names arguments that are given later, so they may be missing here.
     """
@@ -120,7 +122,7 @@ def _caller(construct: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
 def _shape(target: type, supplied: Collection[str]) -> Any:
     """A typed dictionary with the keys of `target`, which pydantic checks.
 
-    A key that is not given is left out, so that `target` itself fills in its default.
+    A key that is not given is left out, so `target` itself fills in its default.
     """
     known, is_open = parameters(target)
     fields: dict[str, Any] = {}
@@ -147,7 +149,7 @@ def checked_type(annotation: Any) -> Any:
 
 
 def _checked(annotation: Any, bounds: Mapping[str, Any]) -> Any:
-    """`annotation` as pydantic checks it: strict scalars, bounds at the numbers, nested classes."""
+    """`annotation` as pydantic checks it: strict scalars, bounds on numbers, nested classes."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
         inner, *metadata = arguments
@@ -187,7 +189,7 @@ def _checked(annotation: Any, bounds: Mapping[str, Any]) -> Any:
 
 
 def _or_time_of_day(annotation: Any, number: Any) -> Any:
-    """A time of day: text for a key that is text, seconds for one that is a `number` otherwise."""
+    """A time of day: text for a text key; for a `number` of seconds, either a number or text."""
     schema: Any = {"examples": [EXAMPLE]}
     text = Annotated[str, Field(strict=True, pattern=PATTERN, json_schema_extra=schema)]
     if annotation is str:
@@ -209,13 +211,13 @@ def _from_scenario(text: str, info: ValidationInfo) -> Path:
 
 
 def _beside_scenario(text: str, info: ValidationInfo) -> str:
-    """A path beside the scenario that names it, where something is there; else as it is."""
+    """A path beside the scenario that names it, if it exists; otherwise unchanged."""
     beside = _from_scenario(text, info).absolute()
     return str(beside) if beside.exists() else text
 
 
 def _beside_or_below_root(text: str, info: ValidationInfo) -> Path:
-    """A path beside the scenario that names it, else below the data root."""
+    """A path beside the scenario that names it, or else below the data root."""
     beside, root = _from_scenario(text, info), (info.context or {}).get("data_root")
     places = [beside] if root is None else [beside, Path(root) / text]
     found = next((place for place in places if place.exists()), None)
@@ -251,7 +253,7 @@ def plain(value: Any) -> Any:
 
 
 class LenientJsonSchema(GenerateJsonSchema):
-    """JSON Schema in which a type that JSON does not know accepts anything."""
+    """JSON Schema in which types unknown to JSON accept anything."""
 
     def handle_invalid_for_json_schema(
         self, schema: core_schema.CoreSchema, error_info: str
@@ -260,7 +262,7 @@ class LenientJsonSchema(GenerateJsonSchema):
 
 
 def canonical(value: Any) -> Any:
-    """Plain values with whole numbers as integers, so that equal ones are written equally."""
+    """Plain values with whole numbers as integers, so that equal values are written equally."""
     if isinstance(value, dict):
         return {key: canonical(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -283,6 +285,6 @@ def _inlined(node: Any, definitions: Mapping[str, Any]) -> Any:
     rest = {key: _inlined(one, definitions) for key, one in node.items() if key != "$ref"}
     if "$ref" not in node:
         return rest
-    # What stands beside a reference (a description, a default) is said of this use of it.
+    # What stands beside a reference (a description, a default) belongs to this use of it.
     target = definitions[node["$ref"].rpartition("/")[2]]
     return {**_inlined(target, definitions), **rest}

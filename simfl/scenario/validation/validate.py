@@ -30,7 +30,7 @@ def validate(
         return checker.validate_python(value, context=folders)
     except ValidationError as error:
         problems = error.errors(include_url=False)
-    # A misspelt key explains a missing one, so it is told first.
+    # A misspelt key explains a missing one, so it is reported first.
     problems.sort(key=lambda one: one["type"] != "extra_forbidden")
     cause = problems[0].get("ctx", {}).get("error")
     raise _scenario_error(problems[0], json_schema(checker), value, where, beside) from cause
@@ -60,7 +60,7 @@ def _scenario_error(
     if problem["type"] == "finite_number":
         accepted = f"{accepted}, finite"
     if isinstance(found, str) and found and "name" in keys_at(schema, path):
-        # A bare name, where a part stands with other keys.
+        # A bare name, for a part that has other keys beside its name.
         guess = f"did you mean {{name: {found}}}?"
         return place.error(
             show(found), accepted, f"found {show(found)}, {guess} accepted: {accepted}"
@@ -69,7 +69,7 @@ def _scenario_error(
 
 
 SYNONYMS = {"lr": "learning_rate", "batch": "batch_size", "bs": "batch_size", "epoch": "epochs"}
-"""Names of keys in other tools, and their names here."""
+"""Names of keys in other tools, with their names here."""
 OF_POPULATIONS = ("start_time",)
 """Keys of populations that users often put at the top level."""
 
@@ -106,10 +106,10 @@ def _check_error(
 
 
 def _locate(problem: ErrorDetails, value: Any) -> tuple[tuple[Key, ...], Any]:
-    """The key path of a problem and what stands there.
+    """The key path of a problem and the value there.
 
-    Pydantic puts the names of a union's branches and of validators into its path; they are no keys
-    of the value and are left out.
+    Pydantic also puts the names of a union's branches and of validators into its path; they are not
+    keys of the value and are left out.
     """
     path: list[Key] = []
     steps = problem["loc"]
