@@ -20,7 +20,7 @@ from simfl.measures.base import Measure
 from simfl.runs.runfolder import LoadedRun
 
 TOLERANCE = 2e-12
-"""A gain no larger than this is rounding; clients switch for gains above 1e-12."""
+"""A gain up to this size is rounding; clients switch for gains above 1e-12."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class Stability:
 
 
 def mean_js(counts: FloatArray) -> FloatArray:
-    """Eq. 3 of label counts (..., coalitions, labels), none empty; 0 of a coalition alone."""
+    """Eq. 3 for label counts (..., coalitions, labels), none empty; 0 for a single coalition."""
     if counts.shape[-2] == 1:
         return np.zeros(counts.shape[:-2])
     shares = counts / counts.sum(axis=-1, keepdims=True)
@@ -86,7 +86,7 @@ def descent(run: LoadedRun) -> Descent | None:
         edge[one["client"]] = one["to"]
         trajectory.append(coalition_counts(label_counts, edge))
         logged.append(one["js_after"])
-    # A rule of the user's own may leave a coalition empty, or fill one.
+    # A user's own rule may leave a coalition empty, or fill an empty one.
     coalitions = np.array([counts.shape[0] for counts in trajectory])
     js = np.array([mean_js(counts) for counts in trajectory])
     final_js = float(mean_js(coalition_counts(label_counts, run.clients["edge"].to_numpy())))
@@ -168,7 +168,7 @@ class CoalitionStability(Measure):
 
 
 def _association(run: LoadedRun) -> dict[str, Any] | None:
-    """What the run logged of its association, if there are coalitions and labels to compare."""
+    """What the run logged about its association, if there are coalitions and labels to compare."""
     rows = run.details("associate")
     clients = run.clients
     if rows.empty or clients["edge"].nunique() < 2 or not len(clients["label_counts"].iloc[0]):
@@ -177,6 +177,6 @@ def _association(run: LoadedRun) -> dict[str, Any] | None:
 
 
 def _switches(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """The logged switches; rules that make none log none."""
+    """The logged switches; rules without switches log none."""
     switches = row.get("switches")
     return switches if isinstance(switches, list) else []

@@ -69,7 +69,7 @@ def convergence_bound(
     local_steps: int,
     edge_rounds: int,
 ) -> Bound:
-    """Bounds after versions mixed in with `shares`, each `staleness` versions old at its arrival.
+    """Bounds after versions mixed in with `shares`, each `staleness` versions old on arrival.
 
     `gap` is that of version 0. Raises ValueError for a learning rate of 1 / smoothness or more, and
     without strong convexity, because the theorem does not cover such runs.
@@ -115,7 +115,7 @@ class LogisticTask:
         self._decay = decay
 
     def loss(self, weights: FloatArray) -> float:
-        """F: over all clients' examples."""
+        """F: the regularised mean loss over all clients' examples."""
         fits = [
             -log_softmax(rows @ weights.T, axis=1)[np.arange(len(targets)), targets].mean()
             for rows, targets in zip(self._rows, self._targets, strict=True)
@@ -124,7 +124,7 @@ class LogisticTask:
         return mean + self._decay / 2.0 * float((weights**2).sum())
 
     def optimum(self) -> FloatArray:
-        """The weights of least loss."""
+        """The weights with the least loss."""
         found = minimize(
             lambda flat: self.loss(flat.reshape(self._shape)),
             np.zeros(self._shape).ravel(),
@@ -170,6 +170,6 @@ class LogisticTask:
         )
 
     def _mean(self, slopes: FloatArray, which: Any) -> FloatArray:
-        """Of some clients' gradients, weighted by their examples."""
+        """The mean of some clients' gradients, weighted by their numbers of examples."""
         mean: FloatArray = np.average(slopes[which], axis=0, weights=self._sizes[which])
         return mean

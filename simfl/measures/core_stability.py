@@ -80,7 +80,7 @@ class CoreStability(ModelMeasure):
         figures = {
             "utility_min": float(served.min()),
             "utility_mean": float(served.mean()),
-            # Of two negative utilities the product is positive.
+            # The product of two negative utilities is positive.
             "utility_product": float(served.prod()) if (served >= 0).all() else float("nan"),
         }
         if not (served > 0).all() or players_of(federation.weights):
@@ -121,7 +121,7 @@ class CoreStability(ModelMeasure):
         few, theta = agents.count <= self.search_up_to, model.theta
         answers: dict[str, Answer] = {}
         if served is not None:
-            # The common model may serve some so badly that no coalition could propose it.
+            # The common model may serve some clients so badly that no coalition could propose it.
             start = feasible(agents, theta) if convex and few else None
             if start is not None:
                 answers["coalitions"] = every_coalition(agents, start, current=served)
@@ -143,7 +143,7 @@ class CoreStability(ModelMeasure):
 
 
 def _smaller_blocks(answer: Answer, clients: int) -> bool:
-    """Whether the answer has found that fewer than all of so many clients block."""
+    """Whether the answer found a blocking coalition of fewer than all clients."""
     if isinstance(answer, Coalitions) and answer.smaller_margin < -answer.tolerance:
         return True
     return 0 < len(answer.blocked_by) < clients

@@ -39,7 +39,7 @@ def whole_rounds(run: LoadedRun) -> pd.DataFrame:
     ends) and `latency_s` between them. Empty if the cloud merges edge models one by one, for flat
     protocols and for runs without events.
     """
-    # By the events' own rounds: a version's row has the round that begins with it.
+    # By the rounds of events: a version's row has the round that begins with it.
     events = run.events[run.events["kind"] == "cloud_aggregate"]
     averaged = events[events["edge"].isna() & events["cut_by"].isna()]["round"]
     table = dispatches(run)

@@ -1,7 +1,7 @@
 """Certificate of the scheduling: edge servers' participation against their owed shares.
 
-Source: FedCure (arXiv 2511.10227), Eq. 5. Over t rounds m's share is at least
-delta_m - Lambda_m(t) / t, so that it falls short of delta_m by a vanishing rest.
+Source: FedCure (arXiv 2511.10227), Eq. 5. Over t rounds, m's share is at least delta_m -
+Lambda_m(t) / t, so its shortfall from delta_m vanishes.
 """
 
 from __future__ import annotations
@@ -42,13 +42,15 @@ class Participation:
 
     @property
     def surplus_min(self) -> float:
-        """The least surplus of an edge server that is owed something, or of any if none is."""
+        """The least surplus of an edge server with an owed share, or of any with data if there is
+        none.
+        """
         meant = self.owed > 0 if self.owed.any() else self.has_data
         return float(self.surplus[meant].min())
 
 
 def edge_participation(run: LoadedRun, participation: float | None = None) -> Participation | None:
-    """The participation in a run, against kappa (None: its rule's own); None: no decisions."""
+    """The participation in a run, against kappa (None: its rule's own); None without decisions."""
     made = decisions(run)
     if made.empty:
         return None

@@ -19,10 +19,10 @@ DISPATCH = ("download", "compute", "upload", "edge_aggregate")
 def estimation_errors(run: LoadedRun) -> pd.DataFrame:
     """One row per scheduled dispatch whose model reached the cloud, in the order of the decisions.
 
-    `time_s` of the decision, `round` its number, `edge` the edge server picked, `estimated_s` its
-    latency as estimated then, `realised_s` from there to its model's arrival, `error_s` estimated
-    minus realised, `relative_error` that divided by realised. Empty for a run without decisions
-    (the first dispatch of each edge server is not one), or without events in its log.
+    `time_s` of the decision, its number `round`, the chosen edge server `edge`, `estimated_s` its
+    latency as estimated then, `realised_s` from the decision to its model's arrival, `error_s`
+    estimated minus realised, `relative_error` that divided by realised. Empty for a run without
+    decisions (the first dispatch of each edge server is not one), or without events in its log.
     """
     decisions = run.details("schedule")
     if decisions.empty:
@@ -53,7 +53,8 @@ def _arrivals(run: LoadedRun) -> pd.DataFrame:
     keys = ["edge", "round"]
     events = run.events
     rows = events[events["kind"].isin(DISPATCH) & events["edge"].notna()]
-    # An edge server's own last row is its upload; where it does nothing itself, its clients' last.
+    # An edge server's last row is its upload; if it sends nothing itself, use its clients' last
+    # row.
     own = rows[rows["client"].isna()].groupby(keys)["time_s"].max()
     ends = own.combine_first(rows.groupby(keys)["time_s"].max())
     merged = run.rounds.dropna(subset=["edge"])[keys]

@@ -1,11 +1,12 @@
 """The epsilon of Gaussian releases over secretly drawn clients.
 
-A release of one client in another's place, who is among those drawn with the probability q, tells
-no more than the divergence q d(log(1 + (e^x - 1) / q)) at every x >= 0, d(x) being that of the
-Gaussian release itself (Balle, Barthe, Gaboardi, NeurIPS 2018, Theorem 9); below 0 as much in the
-other direction, for who is whose other is all the same. Such bounds add up as the privacy losses of
-one pair of distributions do (Zhu, Dong, Wang, AISTATS 2022). They are added by discrete ones that
-lie above (Doroshenko et al., PoPETs 2022(4), "Connect the Dots").
+If one client is replaced by another, and is among those drawn with probability q, a release reveals
+at most the divergence q d(log(1 + (e^x - 1) / q)) at every x >= 0, where d(x) is that of the
+Gaussian release itself (Balle, Barthe, Gaboardi, NeurIPS 2018, Theorem 9). Below 0 the bound
+follows from the other direction, because the two clients are interchangeable. Such bounds compose
+like the privacy losses of one pair of distributions (Zhu, Dong, Wang, AISTATS 2022). They are
+composed as discrete distributions that are upper bounds (Doroshenko et al., PoPETs 2022(4),
+"Connect the Dots").
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from simfl.common.arrays import FloatArray
 GRID = 1e-3
 """Spacing of the losses of the discrete distribution, in nats."""
 MOST_PLACES = 20_000
-"""Of it, to either side of 0; the grid is coarser where that does not do."""
+"""Points of the grid on either side of 0; the spacing grows if more would be needed."""
 DEVIATIONS = 10.0
-"""Losses so far out have a probability of 1e-23."""
+"""Losses beyond so many standard deviations have a probability of 1e-23."""
 LARGEST = 600.0
-"""Of losses; beyond, their exponentials overflow, and what lies there counts as anything."""
+"""The largest loss in nats; exponentials of larger ones overflow, so these count as unbounded."""
 
 
 def epsilon_of_hidden_draws(shift: float, share: float, releases: int, delta: float) -> float:
-    """Epsilon of `releases` whose mean a drawn client moves by up to `shift` deviations.
+    """Epsilon of `releases` whose mean a drawn client moves by up to `shift` standard deviations.
 
-    `share`: the share of all clients that is drawn. inf if it finds none. Needs the package
+    `share`: the share of all clients that is drawn. inf if none is found. Needs the package
     dp-accounting.
     """
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
@@ -46,9 +47,9 @@ def epsilon_of_hidden_draws(shift: float, share: float, releases: int, delta: fl
 
 
 def _divergences(losses: FloatArray, shift: float, share: float) -> FloatArray:
-    """The most by which the probability of an event exceeds e^loss times that with another client.
+    """The maximum of P(event) - e^loss P'(event) for a single release, where P' has another client.
 
-    Of one release, for each loss.
+    One value for each loss.
     """
     size = np.abs(losses)
     own = np.log1p(np.expm1(size) / share)

@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 
 
 def jain_index(values: ArrayLike) -> float:
-    """(sum x)^2 / (n sum x^2): 1 is equal, 1/n is one alone.
+    """(sum x)^2 / (n sum x^2): 1 means equal, 1/n means that a single one has everything.
 
-    NaN unless no x is negative and some is not 0.
+    NaN if some x is negative or all are 0.
 
     Source: Jain, Chiu, Hawe, DEC technical report 301, 1984.
     """
@@ -21,7 +21,7 @@ def jain_index(values: ArrayLike) -> float:
 
 
 def gini(values: ArrayLike) -> float:
-    """sum_ij |x_i - x_j| / (2 n sum x): 0 is equal; NaN unless no x is negative and some is not 0.
+    """sum_ij |x_i - x_j| / (2 n sum x): 0 means equal; NaN if some x is negative or all are 0.
 
     Source: Gini, "Variabilità e mutabilità", 1912.
     """
@@ -33,9 +33,9 @@ def gini(values: ArrayLike) -> float:
 
 
 def entropy(values: ArrayLike) -> float:
-    """Shannon entropy of the shares x_i / sum x over its maximum ln n: 1 is equal.
+    """Shannon entropy of the shares x_i / sum x, divided by its maximum ln n: 1 means equal.
 
-    NaN unless no x is negative and some is not 0; 1 for a single number.
+    NaN if some x is negative or all are 0; 1 for a single number.
     """
     x = np.asarray(values, dtype=float)
     if x.min() < 0 or x.sum() == 0:
@@ -47,7 +47,7 @@ def entropy(values: ArrayLike) -> float:
 
 
 def equity_ratio(values: ArrayLike) -> float:
-    """Smallest over largest: 1 is equal; NaN unless no x is negative and some is not 0."""
+    """Smallest over largest: 1 means equal; NaN if some x is negative or all are 0."""
     x = np.asarray(values, dtype=float)
     if x.min() < 0 or x.max() == 0:
         return float("nan")

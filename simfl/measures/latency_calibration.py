@@ -43,7 +43,7 @@ def latency_calibration(run: LoadedRun, level: float = 0.9) -> Calibration | Non
     made = decisions(run)
     if made.empty or "kn" not in made:
         return None
-    # The estimator learns what passes from the decision on, repairs of a broken link included.
+    # The estimator observes the time since the decision, including repairs of a broken link.
     table = dispatches(run).merge(made, on="round")
     observed_s = (table["arrived_s"] - table["time_s"]).to_numpy()
     kn, an, bn, mun = (

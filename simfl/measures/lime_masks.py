@@ -17,7 +17,7 @@ from simfl.measures.base import ModelMeasure
 from simfl.runs.runfolder import LoadedRun
 
 SHOWN = 3
-"""Colours of the images that LIME cuts into segments; missing channels stay dark."""
+"""Channels of the images that LIME segments; missing ones are zero."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class LimeMasks(ModelMeasure):
         image: FloatArray,
         rng: np.random.Generator,
     ) -> tuple[FloatArray, IntArray, BoolArray]:
-        """Weight of each segment for the predicted class, segments (height, width), the stroke.
+        """Weight of each segment for the predicted class, segments (height, width), and the stroke.
 
-        image (channels, height, width); of an ensemble, the class of its mean outputs.
+        `image` is (channels, height, width); an ensemble predicts the class of its mean outputs.
         """
         from lime import lime_image
         from lime.wrappers import scikit_image

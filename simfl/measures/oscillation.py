@@ -34,7 +34,7 @@ def oscillation(accuracy: FloatArray) -> dict[str, float]:
 
     step_std: standard deviation of first differences. amplitude: half the distance between the 5th
     and the 95th percentile. frequency_per_round: upward crossings of the middle between them, per
-    round. NaN of fewer than three rounds.
+    round. NaN for fewer than three rounds.
     """
     if accuracy.size < 3:
         return dict.fromkeys(("step_std", "amplitude", "frequency_per_round"), float("nan"))

@@ -30,13 +30,13 @@ class Perplexity(Measure):
 
 
 def _of_classes(run: LoadedRun) -> bool:
-    """Whether the loss is that of a classification, and not a squared error."""
-    if run.scenario["data"]["name"] == "sizes":  # a Flower app, whose data are its own
+    """Whether the loss is that of a classification, not a squared error."""
+    if run.scenario["data"]["name"] == "sizes":  # a Flower app, which brings its own data
         return "accuracy" in run.rounds and bool(run.rounds["accuracy"].notna().any())
-    # The accuracy does not tell them apart: a regression's is R^2.
+    # The accuracy does not distinguish them: a regression's is R^2.
     return len(run.clients["label_counts"].iloc[0]) > 0
 
 
 def _exponential(loss: float) -> float:
-    """e to the loss; infinite where no number is as large."""
+    """e to the loss; infinite if it overflows."""
     return math.exp(loss) if loss < 700 else math.inf

@@ -1,9 +1,8 @@
-"""The privacy loss (epsilon) of a run of `dp_fedavg`, by Google's accountants.
+"""The privacy loss (epsilon) of a run of `dp_fedavg`, computed by Google's accountants.
 
-Renyi differential privacy (Mironov, 2017) of Gaussian releases, added up and turned into
-(epsilon, delta) by the package dp-accounting; where draws are hidden, privacy losses
-(`hidden_draws.py`). A release is a version; its noise is z times what
-one client can move the sum by.
+Renyi differential privacy (Mironov, 2017) of Gaussian releases, composed and converted to (epsilon,
+delta) by the package dp-accounting; privacy losses if draws are secret (`hidden_draws.py`). A
+release is a version; its noise is z times one client's maximum influence on the sum.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Privacy(Measure):
         sampled = math.nan
         if _drawn_evenly(run.scenario):
             drawn = _drawn(run.scenario["decisions"]["selection"], clients)
-            # Where anybody fails, those who do not take part more often than they are drawn.
+            # If anybody fails, the others take part more often than they are drawn.
             if set(participants) == {drawn}:
                 sampled = self.sampled(z, clients, drawn, len(participants))
         return {
@@ -89,7 +88,7 @@ class Privacy(Measure):
         if noise_multiplier == 0.0:
             return math.inf
         shift, share = 2.0 / noise_multiplier, participants / clients
-        # Its scipy is loaded by runs that are asked for it alone.
+        # Imports scipy, so it is loaded only if needed.
         from simfl.measures.hidden_draws import epsilon_of_hidden_draws
 
         hidden = epsilon_of_hidden_draws(shift, share, releases, self.delta)
@@ -97,10 +96,11 @@ class Privacy(Measure):
 
 
 def _most_releases(run: LoadedRun) -> int:
-    """Of one client: its updates that arrived in rounds that made a version, and not too late.
+    """The most releases of one client: its updates that arrived in time in rounds that made a
+    version.
 
-    Answers to a selection's questions are no updates. Where the log has no events, the rounds that
-    it finished, late or not.
+    Answers to a selection's queries are not updates. If the log has no events, the rounds that the
+    client finished, late or not.
     """
     events = run.events
     if events.empty:
@@ -119,11 +119,11 @@ def _most_releases(run: LoadedRun) -> int:
 
 
 def _drawn_evenly(scenario: Mapping[str, Any]) -> bool:
-    """Whether each round's clients are any of all, with the same chance."""
+    """Whether each round's clients are drawn from all, with equal probability."""
     population, selection = scenario["population"], scenario["decisions"]["selection"]
     if selection["name"] != "random" or population["availability"]["name"] != "always":
         return False
-    # Who is late is left out, so that fast clients are merged more often than others.
+    # Late clients are left out, so fast clients are merged more often than others.
     patience = scenario["protocol"].get("patience") or {}
     if patience.get("over_selection", 1.0) > 1.0 or patience.get("deadline_s") is not None:
         return False

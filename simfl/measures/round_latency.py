@@ -26,8 +26,9 @@ from simfl.runs.runfolder import LoadedRun
 class Latencies:
     """The scheduled dispatches that arrived: `latency_s`, and `gap_s` between two arrivals.
 
-    For rounds of all edge servers from the first dispatch to the last arrival, and between two last
-    arrivals; for a flat run's versions from selection to publication, and between two publications.
+    For rounds of all edge servers: from the first dispatch to the last arrival, and between two
+    last arrivals. For a flat run's versions: from selection to publication, and between two
+    publications.
     """
 
     latency_s: FloatArray
@@ -47,7 +48,7 @@ def round_latencies(run: LoadedRun) -> Latencies:
 
 
 def coefficient_of_variation(values: FloatArray) -> float:
-    """Standard deviation (population) over mean; NaN of no values."""
+    """Standard deviation (population) over mean; NaN without values."""
     return float(values.std() / values.mean()) if values.size else float("nan")
 
 

@@ -21,12 +21,13 @@ class Staleness:
 
     @property
     def mean(self) -> float:
-        """In versions."""
+        """The mean staleness in versions."""
         return float(np.average(np.arange(self.updates.size), weights=self.updates))
 
 
 def staleness_distribution(run: LoadedRun) -> Staleness:
-    """Over all updates (of clients, or of edge servers) that the cloud merged, by the log.
+    """The staleness of all updates (of clients or edge servers) that the cloud merged, from the
+    log.
 
     Empty for a run without events.
     """

@@ -52,9 +52,9 @@ class Queues:
 class Growth:
     """How the longest queue grows in the second half of a run, in rounds per round.
 
-    `slope` is fitted to the means of `BATCHES` stretches, with its 95 % interval `low` to `high`;
-    `of_owed` is the slope as a share of the delta of the edge server whose queue is the longest at
-    the end: 0 of a stable queue, 1 of one that is never served. `level` is the mean length in that
+    `slope` is fitted to the means of `BATCHES` intervals, with its 95 % interval `low` to `high`;
+    `of_owed` is the slope divided by the delta of the edge server whose queue is the longest at the
+    end: 0 for a stable queue, 1 for one that is never served. `level` is the mean length in that
     half.
     """
 
@@ -107,7 +107,7 @@ def growth(queues: Queues) -> Growth:
     fit = stats.linregress(middles, [one.mean() for one in stretches])
     slope = float(fit.slope)
     reach = float(stats.t.ppf(0.975, BATCHES - 2) * fit.stderr)
-    # An edge server that is owed nothing has no queue, though it may be the first of equal ones.
+    # An edge server without an owed share has no queue, though it may be the first of equal ones.
     waits = int(np.where(queues.owed > 0, queues.lengths[-1], -1.0).argmax())
     of_owed = slope / float(queues.owed[waits])
     return Growth(slope, slope - reach, slope + reach, of_owed, float(later.mean()))

@@ -34,7 +34,9 @@ class Losses(Protocol):
     def with_gradients(
         self, theta: FloatArray, counts: Sequence[IntArray] | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Mean losses (agents,) and gradients (agents, d); `counts`: how often examples count."""
+        """Mean losses (agents,) and gradients (agents, d); `counts` gives multiplicities of
+        examples.
+        """
 
     def weighted(self, theta: FloatArray, shares: FloatArray) -> tuple[float, FloatArray]:
         """sum_i shares_i L_i(theta), for `shares` (agents,), and its gradient (d,)."""
@@ -45,7 +47,9 @@ class Losses(Protocol):
         """|largest eigenvalue| of the Hessian of an agent's loss, searched from `direction`."""
 
     def conditioner(self, shares: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """A symmetric linear map A; in z, theta = A z, the mean by `shares` is easy to optimise."""
+        """A symmetric linear map A; in z, with theta = A z, the mean by `shares` is easy to
+        optimise.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +67,7 @@ class Agents:
         offset: float | Sequence[float],
         weights: Sequence[float] | None = None,
     ) -> Agents:
-        """One offset for all or one each; weights default to 1. Raises ValueError for others."""
+        """One offset for all or one each; weights default to 1. Raises ValueError otherwise."""
         count = model.num_agents
         given = 1.0 if weights is None else weights
         pair = []
@@ -112,7 +116,7 @@ def require_positive(utilities: FloatArray) -> FloatArray:
 
 
 def weights_of(utilities: FloatArray, weights: Sequence[float] | None) -> FloatArray:
-    """Weights of the agents that `utilities` belong to; 1 each by default."""
+    """Weights of the agents with these `utilities`; 1 each by default."""
     if weights is None:
         return np.ones(len(utilities))
     given = np.asarray(weights, dtype=float)

@@ -38,8 +38,8 @@ def sum_certificate(
 ) -> Answer:
     """Whether sum_i w_i u_i(theta') / u_i(theta) <= W for this theta' (after Theorem 2).
 
-    If it holds for every theta' in P, theta is core-stable; if it fails for one, theta is not the
-    maximum of the Nash welfare, but may be core-stable all the same: `stable` is then None.
+    If it holds for every theta' in P, theta is core-stable. If it fails for one, theta is not the
+    maximum of the Nash welfare, but may still be core-stable: `stable` is then None.
     """
     W = float(weights_of(current, weights).sum())
     margin = 1 - ratio_sum(current, alternative, weights) / W
@@ -56,10 +56,11 @@ def blocking(
 ) -> Answer:
     """Whether some coalition blocks with this theta': exact, O(n log n).
 
-    By falling ratio r_i, S blocks if it has min r_i >= W / W_S; among coalitions with the same
-    smallest ratio the one of all agents with at least that ratio weighs most, so only these n
-    need a look. `margin` is 1 - max_S (W_S / W) min_{i in S} r_i, and `blocked_by` that S if it
-    blocks. One of its agents must gain by more than `tolerance`. With `proper`, S is not everybody.
+    With agents sorted by falling ratio r_i, S blocks if min r_i >= W / W_S. Among coalitions with
+    the same smallest ratio, the one with all agents of at least that ratio weighs most, so only
+    these n are examined. `margin` is 1 - max_S (W_S / W) min_{i in S} r_i, and `blocked_by` is that
+    S if it blocks. One of its agents must gain by more than `tolerance`. With `proper`, S excludes
+    somebody.
     """
     w = weights_of(current, weights)
     ratios = alternative / require_positive(current)
@@ -68,8 +69,8 @@ def blocking(
     least, most = ratios[order], np.full(len(order), ratios[order[0]])
     last = order
     if proper:
-        # With whoever gains least in it, a coalition weighs most without the lightest of the rest
-        # (of several the one that gains least).
+        # If S contains the agent that gains least, it weighs most without the lightest of the
+        # others (among several, without the one that gains least).
         rest = w[order[-2::-1]]
         last = np.delete(order, len(rest) - 1 - int(np.argmin(rest)) if rest.size else 0)
         share[-1] = w[last].sum() / w.sum()
@@ -92,10 +93,11 @@ def least_margin_possible(
     offset: FloatArray | float,
     weights: Sequence[float] | None = None,
 ) -> float:
-    """A lower bound on the margin of any coalition of some agents, for every theta'.
+    """A lower bound on the margin of any coalition of some but not all agents, for every theta'.
 
-    Losses are not negative, so that no model gives agent i more than M_i = `offset`. If it is 0 or
-    more, no such coalition could block, and a test that finds none says nothing. NaN for one agent.
+    Losses are not negative, so no model gives agent i a utility above M_i = `offset`. If the bound
+    is 0 or more, no such coalition could block, and a test that finds none says nothing. NaN for
+    one agent.
     """
     if current.size < 2:
         return float("nan")
@@ -121,8 +123,8 @@ def proportionality(
 ) -> Answer:
     """Whether u_i(theta) >= (w_i / W) max u_i for every agent (Definition 2).
 
-    `best` are the agents' largest possible utilities, each with a predictor of its own. An agent
-    that falls short blocks alone.
+    `best` are the agents' largest possible utilities, each with its own predictor. An agent that
+    falls short blocks alone.
     """
     w = weights_of(current, weights)
     gains = w / w.sum() * best / require_positive(current)
@@ -143,10 +145,10 @@ def against(
     weights: Sequence[float] | None = None,
     tolerance: float = EXACT,
 ) -> Answer:
-    """The tightest of the exact tests of named alternatives.
+    """The tightest of the exact tests with named alternatives.
 
-    The only test for non-convex models: it says nothing about other predictors. Raises ValueError
-    without alternatives.
+    It is the only test for non-convex models, and says nothing about other predictors. Raises
+    ValueError without alternatives.
     """
     if not alternatives:
         raise ValueError("alternatives: found none, accepted: at least one")

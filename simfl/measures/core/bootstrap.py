@@ -11,10 +11,10 @@ from simfl.common.arrays import FloatArray, IntArray
 from simfl.measures.core.agents import Agents
 
 Margin = Callable[..., float]
-"""A margin as a function of utilities (n,): those in question, then those of alternatives."""
+"""A margin as a function of utilities (n,): first those in question, then those of alternatives."""
 
 LEVEL = 0.90
-"""Of every interval, as in the paper's checklist ("with probability >= 90 %")."""
+"""The level of every interval, as in the paper's checklist ("with probability >= 90 %")."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Bootstrap:
     ) -> tuple[float, float]:
         """The same from losses per predictor, agent and example.
 
-        A draw in which the first predictor has a utility that is not positive counts as violated
-        without limit.
+        In a draw in which the first predictor has a utility that is not positive, the margin is
+        -inf.
         """
         sizes = [len(one) for one in losses[0]]
         margins = []
@@ -60,12 +60,12 @@ class Bootstrap:
         return interval(margins)
 
     def rows(self, sizes: Sequence[int]) -> Iterator[list[IntArray]]:
-        """Each draw's example numbers, (examples,) per agent."""
+        """The example indices of each draw, (examples,) per agent."""
         for _ in range(self.draws):
             yield [self.rng.integers(size, size=size) for size in sizes]
 
     def counts(self, sizes: Sequence[int]) -> Iterator[list[IntArray]]:
-        """Each draw as how often every example occurs, (examples,) per agent."""
+        """The multiplicity of every example in each draw, (examples,) per agent."""
         for rows in self.rows(sizes):
             yield [np.bincount(row, minlength=n) for row, n in zip(rows, sizes, strict=True)]
 

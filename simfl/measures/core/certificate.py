@@ -30,10 +30,10 @@ BEYOND = "the predictor with the largest sum of ratios is at infinity and was no
 
 @dataclass(frozen=True, eq=False)
 class Certificate(Answer):
-    """An `Answer` whose margin is 1 - max sum of ratios / W, with the coalition found beside it.
+    """An `Answer` whose margin is 1 - max sum of ratios / W, and the coalition that was found.
 
     `blocking_margin` is that of the coalition `blocked_by`, with `predictor`, and
-    `blocking_interval` its 90 % bootstrap interval; NaN and None where none was found. `reason`
+    `blocking_interval` its 90 % bootstrap interval; NaN and None if none was found. `reason`
     explains an answer other than that a smaller coalition blocks, or that none does.
     """
 
@@ -51,11 +51,11 @@ def certificate(
     """Whether max over theta' of sum_i w_i u_i(theta') / u_i(theta) <= W: one training problem.
 
     For concave utilities. If it holds, no coalition blocks, for any number of agents. If it fails,
-    coalitions are searched by the exact test: with that theta', with the predictors that the half,
-    the quarter, ... of the agents that gain most would train, and with `alternatives` (predictors
-    by name); the tightest one counts. If no smaller coalition blocks, the whole is tried; `stable`
-    is None if it does not block either. `margin` is 1 - max / W, at most 0: theta itself gives
-    0. Raises ValueError if a utility of `theta` is not positive.
+    coalitions are searched by the exact test with several predictors: that theta', those trained
+    for the half, the quarter, ... of the agents that gain most, and `alternatives` (predictors by
+    name). The tightest one counts. If no smaller coalition blocks, all agents together are tried;
+    `stable` is None if they do not block either. `margin` is 1 - max / W, at most 0, since theta
+    itself gives 0. Raises ValueError if a utility of `theta` is not positive.
     """
     current, w = agents.positive_utilities(theta), list(agents.weights)
     optimum = maximise(agents, agents.weights / current, theta)
@@ -102,7 +102,9 @@ def _blocked(
     candidate: FloatArray,
     alternatives: dict[str, FloatArray],
 ) -> Answer | None:
-    """The tightest coalition found to block, everybody only where no smaller one does; or None."""
+    """The tightest coalition that blocks; all agents only if no smaller one does; None if none is
+    found.
+    """
     tried = {"the certificate's predictor": candidate, **alternatives}
     order = np.argsort(-agents.utilities(candidate) / current, kind="stable")
     size = agents.count // 2

@@ -3,13 +3,13 @@
     F_S = max over theta' in P of min_{i in S} (W_S / W) u_i(theta') / u_i(theta)
 
 is a concave program; S blocks theta if F_S > 1. Column generation (Dantzig, Wolfe 1960) solves it
-from both sides. Over the predictors seen so far, the best mixture is a linear program: concavity
-makes the mixed predictor at least as good for everybody, which is the lower bound. Its multipliers
-lambda (of S) and nu (of u_j >= 0 for all others) make one weighted training problem, whose value
-is an upper bound by duality, and whose solution is the next predictor. Agents that a model can
-separate have no best predictor, only a way to infinity: as long as any better one will do as the
-next predictor, no problem is solved to its end. The first problem has even multipliers, whose upper
-bound often settles that a coalition gains less than another.
+from both sides. Over the predictors found so far, the best mixture is a linear program: by
+concavity the mixed predictor is at least as good for everybody, which gives the lower bound. Its
+multipliers lambda (of S) and nu (of u_j >= 0 for all others) define one weighted training problem,
+whose value is an upper bound by duality, and whose solution is the next predictor. If a model can
+separate the agents' classes, there is no best predictor, only a supremum at infinity. So a training
+problem is not solved to its end if a better predictor has been found. The first problem has equal
+multipliers; its upper bound often settles that a coalition gains less than another.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from simfl.measures.core.blocking import ROUNDING
 from simfl.measures.core.concave import Optimum, maximise
 
 TOLERANCE = 1e-6
-"""A coalition blocks where F_S exceeds 1 by more; bounds that are closer count as equal."""
+"""A coalition blocks if F_S exceeds 1 by more than this; bounds that are closer count as equal."""
 
 MOST_ROUNDS = 200
 
 EVEN_STEPS = 500
-"""Of the search for the optimum of even multipliers, which often settles that F_S is too small."""
+"""Steps of the search with equal multipliers, which often settles that F_S is too small."""
 
 
 @dataclass
 class Pool:
-    """Predictors seen so far, and their utilities: what one coalition finds helps the next."""
+    """Predictors found so far with their utilities; those found for one coalition help the next."""
 
     thetas: list[FloatArray] = field(default_factory=list)
     utilities: list[FloatArray] = field(default_factory=list)
 
     def add(self, optimum: Optimum) -> None:
-        """Keep a predictor."""
+        """Store a predictor."""
         self.thetas.append(optimum.theta)
         self.utilities.append(optimum.utilities)
 
@@ -66,13 +66,13 @@ def largest_gain(
     current: FloatArray | None = None,
     floor: float = -np.inf,
 ) -> Gain:
-    """F_S of `coalition`, to TOLERANCE, for the predictor `theta`.
+    """F_S of `coalition` for the predictor `theta`, up to TOLERANCE.
 
-    `current` are the utilities in question where they are not those of theta, as when agents are
-    served models of their own; theta is then only where the search starts. Bounds are not improved
-    further once F_S is known to be at most `floor`. `upper` is infinite where no training problem
-    had a solution (a supremum at infinity). Raises ValueError where a utility is not positive, and
-    where one of theta is negative.
+    `current` are the utilities in question if they are not those of theta, as when agents are
+    served their own models; theta is then only the start of the search. Bounds are not improved
+    further once F_S is known to be at most `floor`. `upper` is infinite if no training problem had
+    a solution (a supremum at infinity). Raises ValueError if a utility is not positive, or one of
+    theta's is negative.
     """
     current = agents.positive_utilities(theta) if current is None else require_positive(current)
     pool = Pool() if pool is None else pool
@@ -108,9 +108,9 @@ def largest_gain(
 
 
 def feasible(agents: Agents, theta: FloatArray) -> FloatArray | None:
-    """A predictor (d,) without a negative utility, `theta` if it is one; None where none was found.
+    """A predictor (d,) without negative utilities, `theta` if it is one; None if none was found.
 
-    Looked for as that of the largest least utility, which is not searched to its end.
+    Found by increasing the least utility, stopping early.
     """
     if (agents.utilities(theta) >= 0).all():
         return theta
@@ -134,7 +134,7 @@ def feasible(agents: Agents, theta: FloatArray) -> FloatArray | None:
 
 
 def _cannot_exceed(agents: Agents, members: IntArray, scale: FloatArray) -> float:
-    """F_S of a predictor without any loss."""
+    """F_S of a hypothetical predictor without any loss."""
     return float((scale * agents.offsets[members]).min())
 
 
@@ -147,7 +147,7 @@ def _feasible(agents: Agents, theta: FloatArray) -> Optimum:
 
 @dataclass(frozen=True, eq=False)
 class _Mixture:
-    """Shares of the pool's predictors, the multipliers of all agents, the program's value."""
+    """Shares of the pool's predictors, the multipliers of all agents, and the program's value."""
 
     shares: FloatArray
     pull: FloatArray

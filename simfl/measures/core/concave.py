@@ -12,14 +12,14 @@ from simfl.common.arrays import FloatArray
 from simfl.measures.core.agents import Agents
 
 GRADIENT = 1e-6
-"""An optimum counts as found where no entry of the gradient is larger, pulls summing to 1."""
+"""An optimum counts as found if no entry of the gradient is larger, with weights summing to 1."""
 
 
 MOST_STEPS = 10_000
-"""Of L-BFGS, after which the search for an optimum ends."""
+"""L-BFGS steps after which the search for an optimum ends."""
 
 FIRST_STEPS = 60
-"""After which a predictor is looked at that need only be better than those that there are."""
+"""Steps after which a predictor is examined that only needs to be better than the known ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +41,9 @@ def maximise(
     """theta with the largest sum_i pull_i u_i(theta), pull >= 0, for concave utilities.
 
     Unconstrained, by L-BFGS from `start` in the coordinates of the agents' conditioner; not `found`
-    where the supremum lies at infinity and the gradient does not vanish on the way. A predictor
-    whose sum exceeds `enough` will do, found or not: a way to infinity is not walked to its end.
+    if the supremum lies at infinity and the gradient does not vanish. The search stops at a
+    predictor whose sum exceeds `enough`, found or not, so a supremum at infinity is not approached
+    further.
     """
     share = pull / pull.sum()
     condition = agents.model.conditioner(share)
@@ -64,7 +65,9 @@ def _ascended(
     condition: Callable[[FloatArray], FloatArray],
     steps: int,
 ) -> FloatArray:
-    """Where so many steps of L-BFGS lead from `start`, or fewer if it finds no more to gain."""
+    """The result of so many steps of L-BFGS from `start`, or of fewer if it cannot improve
+    further.
+    """
 
     def negative(step: FloatArray) -> tuple[float, FloatArray]:
         loss, gradient = agents.model.weighted(start + condition(step), share)

@@ -52,7 +52,7 @@ def pseudo_core_radius(
     w = weights_of(utilities, weights)
     gain = (k - 1) * w.sum()
     pull = smoothness * (w / require_positive(utilities)).sum()
-    # The root without the difference of two near numbers, which also holds for beta = 0.
+    # The root without a difference of nearly equal numbers, which also holds for beta = 0.
     denominator = gradient_norm + np.sqrt(gradient_norm**2 + 2 * pull * gain)
     return float(2 * gain / denominator) if denominator > 0 else float("inf")
 
@@ -67,9 +67,9 @@ def pseudo_core(
     """The radius around `theta`, with the smoothness estimated by Hessian-vector products.
 
     beta is the largest |eigenvalue| that power iteration finds for any agent at theta and at
-    distances d / 2 and d in random directions; as d depends on beta, both are found in turn until
-    d changes by less than 1 %, and the smallest d is kept. An estimate, not a bound: networks with
-    ReLU are not smooth. The bootstrap interval holds beta.
+    distances d / 2 and d in random directions. As d depends on beta, both are updated alternately
+    until d changes by less than 1 %, and the smallest d is kept. It is an estimate, not a bound:
+    networks with ReLU are not smooth. The bootstrap interval keeps beta fixed.
     """
     utilities, slopes = agents.with_slopes(theta)
     require_positive(utilities)

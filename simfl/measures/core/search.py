@@ -20,9 +20,10 @@ MOST_AGENTS = 10
 
 @dataclass(frozen=True, eq=False)
 class Coalitions(Answer):
-    """An `Answer` of all coalitions, of which the whole may gain most though others block, too.
+    """An `Answer` about all coalitions; others may block even if all agents together gain most.
 
-    `smaller_margin` is 1 - max_S F_S over all S but the whole; NaN where there is one agent alone.
+    `smaller_margin` is 1 - max_S F_S over all S except the set of all agents; NaN for a single
+    agent.
     """
 
     smaller_margin: float = float("nan")
@@ -37,10 +38,10 @@ def every_coalition(
 ) -> Coalitions:
     """Whether any of the 2^n - 1 coalitions blocks, for concave utilities and n <= 10.
 
-    `margin` is 1 - max_S F_S, over all S but the whole where that cannot gain (F_S = 1 there, with
-    theta itself), unless there is one agent alone. `stable` is None if bounds could not be closed.
+    `margin` is 1 - max_S F_S. The set of all agents is left out if it cannot gain (F_S = 1, with
+    theta itself), unless there is a single agent. `stable` is None if bounds could not be closed.
     `current` as in `largest_gain`; without a predictor of its own there is no interval. Raises
-    ValueError for more agents, and where a utility is not positive.
+    ValueError for more agents, and if a utility is not positive.
     """
     n = agents.count
     if n > MOST_AGENTS:
@@ -78,11 +79,11 @@ def _largest_first(
     pool: Pool,
     current: FloatArray | None,
 ) -> list[Gain]:
-    """The gains of `coalitions`, but for those that cannot be the largest.
+    """The gains of `coalitions`, except those that cannot be the largest.
 
-    A coalition gains no more than its share times what its members would without any loss. The
-    search begins with those that may gain most, and ends where the rest cannot gain as much; of a
-    coalition on the way it finds out no more than that it gains less.
+    A coalition gains at most its share times its members' gain without any loss. The search begins
+    with the coalitions that may gain most, and ends when the rest cannot gain as much; of a
+    coalition in between it only finds that it gains less.
     """
     served = agents.positive_utilities(theta) if current is None else current
     without_loss = agents.offsets / served
@@ -110,7 +111,7 @@ def _tightest(
     method: str,
     bootstrap: Bootstrap | None,
 ) -> Answer:
-    """The answer that these coalitions' gains give; the largest one is the evidence."""
+    """The answer from the gains of these coalitions; the largest one is the evidence."""
     tightest = max(gains, key=lambda gain: gain.lower)
     blocks = tightest.lower > 1 + TOLERANCE
     unknown = any(gain.upper > 1 + 2 * TOLERANCE for gain in gains)
