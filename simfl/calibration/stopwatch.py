@@ -210,7 +210,7 @@ def _step(module: nn.Module, inputs: Tensor, targets: Tensor) -> Callable[[], No
     def step() -> None:
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(module(inputs), targets)
-        loss.backward()  # type: ignore[no-untyped-call]  # torch lacks the annotation
+        loss.backward()  # type: ignore[no-untyped-call]  # untyped in torch
         optimizer.step()
 
     return step

@@ -1,10 +1,10 @@
-"""A convolution of small images as one product with a matrix.
+"""A convolution of small images as one matrix product.
 
-Every output of a convolution is a weighted sum of the image's values, so the whole layer is a
-matrix (outputs x inputs) that holds each weight at many places, and zeros elsewhere. For images of
-few pixels its product takes about as many multiplications as the convolution itself, but in one
-large piece per job; and the products of many jobs are one batched product, whose bits do not depend
-on the company (`stacked_product.py`).
+Every output of a convolution is a weighted sum of the image's values. So the whole layer is a
+matrix (outputs x inputs) that contains each weight in many places, and zeros elsewhere. For small
+images its product takes about as many multiplications as the convolution itself, but is one large
+operation per job; and the products of many jobs are one batched product, whose bits do not depend
+on the other jobs (`stacked_product.py`).
 
 Images and outputs are flattened channels last: (height, width, channels).
 """
@@ -24,12 +24,12 @@ from simfl.learning.kernels.stacked_product import aligned, product
 
 @dataclass(frozen=True)
 class ConvolutionMatrix:
-    """Where a convolution's weights stand in its matrix, for images of one size.
+    """The places of a convolution's weights in its matrix, for images of one size.
 
-    weights: for every entry of the matrix, row by row, the number of the weight there (of the
-    flattened weight tensor), or `num_weights` where there is none. entries: (most, num_weights),
-    the entries where a weight stands, as many as the most frequent has; `present` is 1 for those
-    and 0 where a rarer weight has no more. `height` and `width` are the output's.
+    weights: for every entry of the matrix, row by row, the index of its weight in the flattened
+    weight tensor, or `num_weights` if it has none. entries: (most, num_weights), the entries that
+    contain a weight, padded to the number of the most frequent weight; `present` is 1 for entries
+    and 0 for padding. `height` and `width` are the output's.
     """
 
     weights: Tensor
@@ -43,9 +43,9 @@ class ConvolutionMatrix:
         return F.pad(weight, (0, 1)).index_select(1, self.weights)
 
     def collect(self, by_entry: Tensor) -> Tensor:
-        """Gradients by weight (jobs, num_weights) of those by entry of the matrices.
+        """Gradients by weight (jobs, num_weights) from those by entry of the matrices.
 
-        Gathered and summed, which is deterministic on every device.
+        They are gathered and summed, which is deterministic on every device.
         """
         gathered = by_entry.index_select(1, self.entries.flatten())
         return gathered.view(len(by_entry), *self.entries.shape).mul_(self.present).sum(1)
@@ -116,7 +116,7 @@ def matrix_convolution(
 
     Returns (jobs, rows, places, filters). Not differentiable twice.
     """
-    outputs: Tensor = _MatrixProduct.apply(  # type: ignore[no-untyped-call]  # torch's gap
+    outputs: Tensor = _MatrixProduct.apply(  # type: ignore[no-untyped-call]  # untyped in torch
         images, weight.flatten(1), matrix
     )
     placed = outputs.view(*outputs.shape[:2], -1, weight.shape[1])

@@ -1,10 +1,10 @@
 """A convolution as one product with every window of the images, for accelerators.
 
-The windows of all jobs are laid out by one copy, and their products with each job's weights are
-one batched product; the gradient by the images is such a product, too, with the windows of the
-outputs' gradient. A library's own convolution with a group per job takes up to eight times as long
-where channels are few, and on some GPUs its gradients by the weights have the accuracy of TF32
-where that is off (docs/scaling.md has figures).
+The windows of all jobs are copied into one tensor, and their products with each job's weights are
+one batched product. So is the gradient by the images, with the windows of the outputs' gradient. A
+library's own convolution with a group per job takes up to eight times as long if there are few
+channels, and on some GPUs its gradients by the weights only have TF32's accuracy even if TF32 is
+off (docs/scaling.md has figures).
 
 Images and outputs are channels last: (rows, height, width, channels).
 """
@@ -27,8 +27,8 @@ from simfl.learning.kernels.stacked_product import aligned, product
 class Windows:
     """The windows of images of one size under a convolution's kernel.
 
-    `padding` is left, right, above and below, negative where images are cut; `height` and `width`
-    count the windows.
+    `padding` is left, right, above and below, negative if images are cut; `height` and `width` are
+    the numbers of windows.
     """
 
     kernel: tuple[int, int]
@@ -40,7 +40,7 @@ class Windows:
 
     @staticmethod
     def of(module: nn.Conv2d, height: int, width: int) -> Windows:
-        """Those of a module, on images of this size."""
+        """The windows of a module on images of this size."""
         kernel, stride, dilation = (
             (int(pair[0]), int(pair[1]))
             for pair in (module.kernel_size, module.stride, module.dilation)
@@ -49,11 +49,13 @@ class Windows:
         return Windows(kernel, stride, dilation, padding_of(module), *places)
 
     def values(self, channels: int) -> int:
-        """Values of all windows of one image."""
+        """The number of values in all windows of one image."""
         return self.height * self.width * self.kernel[0] * self.kernel[1] * channels
 
     def taken(self, images: Tensor) -> Tensor:
-        """All of them, (rows, places, kernel * channels), of images (rows, height, width, ...)."""
+        """All windows of images (rows, height, width, ...), shape (rows, places, kernel *
+        channels).
+        """
         padded = F.pad(images, (0, 0, *self.padding)) if any(self.padding) else images
         row, down, right, channel = padded.stride()
         strides = (row, down * self.stride[0], right * self.stride[1])
@@ -63,9 +65,9 @@ class Windows:
         return windows.reshape(len(padded), self.height * self.width, -1)
 
     def of_gradients(self, height: int, width: int) -> Windows:
-        """The windows of the outputs' gradient (`spread`) that images of this size get theirs from.
+        """The windows of the outputs' gradient (`spread`) for the gradient of images of this size.
 
-        What an image's value gets is a convolution of that gradient with the kernel turned around.
+        An image's gradient is a convolution of the outputs' gradient with the reversed kernel.
         """
         left, _, above, _ = self.padding
         reach = [step * (size - 1) for step, size in zip(self.dilation, self.kernel, strict=True)]
@@ -79,7 +81,7 @@ class Windows:
         return Windows(self.kernel, (1, 1), self.dilation, padding, height, width)
 
     def spread(self, gradient: Tensor) -> Tensor:
-        """The outputs' gradient (rows, height, width, filters) at the places of their windows."""
+        """The outputs' gradient (rows, height, width, filters), spread out by the stride."""
         if self.stride == (1, 1):
             return gradient
         rows, _, _, filters = gradient.shape
@@ -88,18 +90,19 @@ class Windows:
         return spread
 
     def _span(self, axis: int) -> int:
-        """From the first window's place to the last one's, both counted."""
+        """The distance from the first window to the last, both included."""
         return self.stride[axis] * ((self.height, self.width)[axis] - 1) + 1
 
 
 def windows_convolution(
     images: Tensor, weight: Tensor, bias: Tensor | None, windows: Windows
 ) -> Tensor:
-    """Each job's images (jobs * rows, height, width, channels) by its own weight (jobs, ...).
+    """Each job's images (jobs * rows, height, width, channels), convolved with its weight (jobs,
+    ...).
 
     Returns (jobs * rows, height, width, filters). Not differentiable twice.
     """
-    outputs: Tensor = _WindowsProduct.apply(  # type: ignore[no-untyped-call]  # torch's gap
+    outputs: Tensor = _WindowsProduct.apply(  # type: ignore[no-untyped-call]  # untyped in torch
         images, weight, windows
     )
     if bias is not None:

@@ -1,7 +1,7 @@
 """Stacks of Linear layers with ReLU, and the gradients of losses by their outputs.
 
-Their gradients are written by hand: `dense_steps.py` where a job's loss is the plain one,
-`dense_pass.py` under any loss.
+Their gradients are hand-written: in `dense_steps.py` for the plain loss, in `dense_pass.py` for any
+loss.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class DenseLayer:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of its parameters."""
+        """The names of its parameters."""
         return (self.weight,) if self.bias is None else (self.weight, self.bias)
 
 
@@ -41,16 +41,17 @@ class DenseChain:
         return iter(self.layers)
 
     def place(self, module: str) -> int:
-        """Which of its layers, from 0, a module is; 0 too where it is none of them."""
+        """The index of a layer by its module's name; 0 if it is not among the layers."""
         weights = [layer.weight for layer in self.layers]
         return weights.index(f"{module}.weight") if f"{module}.weight" in weights else 0
 
     def entering(
         self, parameters: Parameters, inputs: Tensor, last: int | None = None
     ) -> list[Tensor]:
-        """What enters each layer up to `last`, of inputs (jobs, rows, features): (jobs, rows, ...).
+        """The inputs of each layer up to `last`, from inputs (jobs, rows, features): (jobs, rows,
+        ...).
 
-        Nothing: up to the last one.
+        None: up to the last layer.
         """
         values = [aligned(inputs)]
         for layer in self.layers[: -1 if last is None else last]:
@@ -63,9 +64,9 @@ class DenseChain:
 
 
 def dense_chain(chain: Sequence[tuple[str, nn.Module]]) -> DenseChain | None:
-    """The hand-written form of a chain of modules; None where there is none.
+    """The hand-written form of a chain of modules; None if there is none.
 
-    That is: Flatten at most before the first Linear layer, ReLU at most between two.
+    It needs Linear layers with at most a Flatten before the first, and at most a ReLU between two.
     """
     layers: list[DenseLayer] = []
     for name, module in chain:
@@ -84,11 +85,11 @@ def dense_chain(chain: Sequence[tuple[str, nn.Module]]) -> DenseChain | None:
 
 
 class OutputSlopes:
-    """The weighted losses of `Objective.per_example` by the outputs, for all steps of a cohort.
+    """Gradients of the weighted losses of `Objective.per_example` by the outputs, for all steps.
 
-    targets: (steps, jobs, rows, ...); weights: (steps, jobs, rows), what each row's loss counts.
-    What does not depend on the outputs is laid out once: a step of a small model is dozens of
-    calls, each as dear as its arithmetic.
+    targets: (steps, jobs, rows, ...); weights: (steps, jobs, rows), the weight of each row's loss.
+    What does not depend on the outputs is prepared once: a step of a small model consists of dozens
+    of calls, each of which costs as much as its arithmetic.
     """
 
     def __init__(self, objective: Objective, targets: Tensor, weights: Tensor) -> None:
@@ -98,9 +99,9 @@ class OutputSlopes:
         self._less = weights.new_tensor(-1.0).expand_as(self._right[0]) if self._classes else None
 
     def at(self, step: int, outputs: Tensor) -> Tensor:
-        """At one step, of outputs (live jobs, outputs, rows), in their shape.
+        """The gradient at one step for outputs (live jobs, outputs, rows), in their shape.
 
-        Rows are last because over a short last axis softmax is ten times slower.
+        Rows are last because softmax over a short last axis is ten times slower.
         """
         live = outputs.shape[0]
         right, weights, less = self._right[step], self._weights[step], self._less
@@ -115,10 +116,10 @@ class OutputSlopes:
 def class_slopes(
     outputs: Tensor, right: Tensor, weights: Tensor, less: Tensor | None = None
 ) -> Tensor:
-    """Weighted cross entropies by the outputs (jobs, classes, rows), in their shape.
+    """Gradient of weighted cross entropies by the outputs (jobs, classes, rows), in their shape.
 
-    right: (jobs, 1, rows), the right classes; weights: (jobs, 1, rows), what each row's loss
-    counts; less: -1 in the shape of `right`, if it is at hand.
+    right: (jobs, 1, rows), the correct classes; weights: (jobs, 1, rows), the weight of each row's
+    loss; less: -1 in the shape of `right`, if available.
     """
     shares = torch.softmax(outputs, 1)
     if outputs.device.type == "cpu":
@@ -128,10 +129,10 @@ def class_slopes(
 
 
 def less_the_right(shares: Tensor, right: Tensor) -> Tensor:
-    """Shares (jobs, classes, rows), less 1 at the right classes (jobs, 1, rows), in place.
+    """Subtract 1 from shares (jobs, classes, rows) at the correct classes (jobs, 1, rows), in
+    place.
 
-    To the last bit what adding to single places gives, which CUDA does by sorting them, where it is
-    to do it the same way each time.
+    Bitwise equal to adding to single elements, which CUDA can only do deterministically by sorting.
     """
     classes = torch.arange(shares.shape[1], device=shares.device).view(1, -1, 1)
     return shares.sub_((classes == right).to(shares.dtype))

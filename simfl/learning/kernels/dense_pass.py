@@ -1,9 +1,9 @@
-"""A perceptron's pass as one autograd step, under any loss: forward and backward by hand.
+"""A perceptron's pass as one autograd step, for any loss: hand-written forward and backward.
 
-The trainer's own backward pass may leave a weight's gradient as the two factors that it is the
-product of, so that plain SGD descends inside that product, as it does under the plain loss. It is
-the gradient of one pass; what else of the loss a weight enters autograd hands back beside it.
-What layers that stand still make of a client's rows is computed once for each row.
+The trainer's own backward pass may keep a weight's gradient as its two factors, so that plain SGD
+updates the weight within their product, as for the plain loss. This is the gradient of one pass;
+autograd returns other contributions of the loss separately. Values of fixed layers are computed
+once for each of a client's rows.
 """
 
 from __future__ import annotations
@@ -24,29 +24,31 @@ from simfl.learning.kernels.standing import Standing
 from simfl.learning.parameters import Parameters
 
 MOST_REMEMBERED = 4
-"""Values of a row that are remembered, at most, as a multiple of those of its inputs."""
+"""Most values remembered per row, as a multiple of the values of its inputs."""
 
 
 class Factors:
     """Gradients of weights, by name, as pairs of slope (jobs, rows, outputs) and inputs.
 
-    The gradient of a weight is the sum of `slope^T inputs` over its pairs. `weights` are those
-    that count, by name; they must be the very tensors that a pass is given.
+    The gradient of a weight is the sum of `slope^T inputs` over its pairs. `weights` are the
+    weights concerned, by name; a pass must be given the same tensor objects.
     """
 
     def __init__(self, weights: Parameters) -> None:
         self._names = {id(tensor): name for name, tensor in weights.items()}
-        self._weights = weights  # so that no other tensor takes the place of one of them
+        self._weights = weights  # keeps them alive, so that their IDs stay unique
         self._open = False
         self.found: list[tuple[str, Tensor, Tensor]] = []
 
     def name(self, weight: Tensor) -> str | None:
-        """The name of a weight that counts, None of any other tensor."""
+        """The name of one of these weights; None for any other tensor."""
         return self._names.get(id(weight))
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Within, backward passes put factors here; without, autograd gets their products."""
+        """Within the block, backward passes store factors here; outside, autograd gets their
+        products.
+        """
         self._open = True
         try:
             yield
@@ -63,7 +65,9 @@ class Factors:
 
 @dataclass(frozen=True)
 class Rows:
-    """Of which rows a pass is: their `places` in all data (jobs, rows), 1 for each `valid` one."""
+    """The rows of a pass: their `places` in all data (jobs, rows), and `valid`, 1 for each valid
+    row.
+    """
 
     standing: Standing
     places: Tensor
@@ -79,9 +83,9 @@ def dense_pass(
     rows: Rows | None = None,
     heard: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """The outputs (jobs, rows, outputs) of stacked models, and what enters layer `heard`.
+    """The outputs (jobs, rows, outputs) of stacked models, and the inputs of layer `heard`.
 
-    inputs: (jobs, rows, ...); rows: which they are, if that is known. Not differentiable twice.
+    inputs: (jobs, rows, ...); rows: which rows they are, if known. Not differentiable twice.
     """
     entering = inputs.flatten(2)
     still = _still(chain, parameters, heard or len(chain.layers) - 1) if rows is not None else 0
@@ -100,7 +104,7 @@ def dense_pass(
 
 
 def _still(chain: DenseChain, parameters: Parameters, most: int) -> int:
-    """How many layers, from the first one on and of the first `most`, have no gradient."""
+    """How many of the first `most` layers, counted from the first, have no gradient."""
     for place, layer in enumerate(chain.layers[:most]):
         if any(parameters[name].requires_grad for name in layer.names):
             return place
@@ -108,7 +112,7 @@ def _still(chain: DenseChain, parameters: Parameters, most: int) -> int:
 
 
 class _DensePass(torch.autograd.Function):
-    """Of inputs (jobs, rows, features), and each layer's weight and bias, if it has one."""
+    """The pass for inputs (jobs, rows, features), and each layer's weight and bias (if any)."""
 
     @staticmethod
     def forward(
@@ -138,7 +142,7 @@ class _DensePass(torch.autograd.Function):
     def backward(ctx: Any, slope: Tensor, *others: Tensor) -> tuple[Any, ...]:
         layers = ctx.chain.layers
         values, weights = ctx.saved_tensors[: len(layers)], ctx.saved_tensors[len(layers) :]
-        # of the inputs, and of each layer's tensors
+        # for the inputs, and for each layer's tensors
         needs = list(ctx.needs_input_grad[4:])
         found: dict[str, Tensor | None] = {}
         wanted = dict(zip((name for one in layers for name in one.names), needs[1:], strict=True))
@@ -160,12 +164,12 @@ class _DensePass(torch.autograd.Function):
 
 
 def _kept(ctx: Any, place: int, slope: Tensor, inputs: Tensor) -> bool:
-    """Whether a layer's gradient stays in its factors."""
+    """Whether a layer's gradient is kept as its factors."""
     return ctx.factors is not None and ctx.factors.takes(ctx.names[place], slope, inputs)
 
 
 def _lowest(layers: tuple[DenseLayer, ...], wanted: dict[str, bool], *, inputs: bool) -> int:
-    """The first layer that a gradient is asked of."""
+    """The first layer whose gradient is needed."""
     if inputs:
         return 0
     asked = (place for place, one in enumerate(layers) if any(wanted[name] for name in one.names))

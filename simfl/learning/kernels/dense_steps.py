@@ -1,10 +1,10 @@
-"""Training steps of stacked perceptrons, with gradients by hand and preallocated memory.
+"""Training steps of stacked perceptrons, with hand-written gradients and preallocated memory.
 
-Autograd's bookkeeping, and gradients that are written only to be read once more, cost more than
-the arithmetic of small models. Here one step is a chain of batched products, and plain SGD happens
-inside the product that makes a weight's gradient. Of a small product the arithmetic is a quarter,
-the rest is finding its operands and memory: that is done once for all steps of a cohort.
-`benchmarks/training.py` shows what it gains; the tests hold it against autograd.
+For small models, autograd's bookkeeping, and writing gradients that are read only once, cost more
+than the arithmetic. Here a step is a chain of batched products, and plain SGD updates a weight
+within the product that computes its gradient. The arithmetic takes a quarter of the time of a small
+product; the rest is finding its operands and memory, which is done once for all steps of a cohort.
+`benchmarks/training.py` shows the gain; tests compare it with autograd.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from simfl.learning.kernels.stacked_product import Library, aligned, aligned_emp
 from simfl.learning.parameters import Parameters
 
 Slope = Callable[[Tensor], Tensor]
-"""The loss by a chain's outputs (jobs, outputs, rows), in their shape."""
+"""The gradient of the loss by a chain's outputs (jobs, outputs, rows), in their shape."""
 
 
 class _Laid:
-    """A layer's tensors, and memory for what one step makes of them; some of it not every layer
-    or library needs."""
+    """A layer's tensors, and memory for the results of one step; only some layers and libraries
+    need all of it.
+    """
 
     def __init__(
         self, layer: DenseLayer, parameters: Parameters, rows: int, by: Library, *, last: bool
@@ -35,7 +36,7 @@ class _Laid:
         self.layer = layer
         self.weight = weight = parameters[layer.weight]
         self.bias = None if layer.bias is None else parameters[layer.bias]
-        # The last layer's outputs have their rows last, as `OutputSlopes` takes them.
+        # The last layer's outputs have their rows last, as `OutputSlopes` expects.
         self.added = None if self.bias is None else self.bias.unsqueeze(2 if last else 1)
         jobs, outputs, _ = weight.shape
         shape = (outputs, rows) if last else (rows, outputs)
@@ -45,20 +46,20 @@ class _Laid:
 
     @cached_property
     def below(self) -> Tensor:
-        """For the loss by what enters it: (jobs, rows, features)."""
+        """Memory for the gradient by its inputs: (jobs, rows, features)."""
         jobs, _, features = self.weight.shape
         return aligned_empty(self.weight, jobs, self._rows, features)
 
     @cached_property
     def gradient(self) -> Tensor:
-        """For that of its weight: (jobs, outputs, features)."""
+        """Memory for the gradient of its weight: (jobs, outputs, features)."""
         return aligned_empty(self.weight, *self.weight.shape)
 
 
 class DenseSteps(ABC):
-    """Steps of a stacked chain, all of so many rows; a subclass says what becomes of gradients.
+    """Steps of a stacked chain, all with the same number of rows; subclasses use the gradients.
 
-    `parameters` (jobs, ...) are changed in place between steps, if at all. What a step makes is
+    `parameters` (jobs, ...) may be changed in place between steps. The results of a step are
     overwritten by the next one.
     """
 
@@ -89,9 +90,10 @@ class DenseSteps(ABC):
             self._back(values, entering, aligned(slope(last.outputs).transpose(1, 2)))
 
     def _back(self, values: list[Tensor], entering: list[Any], slope: Tensor) -> None:
-        """values, entering: what enters each layer, as tensor and operand; slope: by the outputs.
+        """The backward pass, from the gradient by the outputs, `slope`.
 
-        All of them are (jobs, rows, ...).
+        values, entering: each layer's inputs, as tensors and operands. All of them are (jobs, rows,
+        ...).
         """
         by, turned = self.by, self.by.operand(slope).mT
         for place in reversed(range(len(self._layers))):
@@ -108,18 +110,20 @@ class DenseSteps(ABC):
 
     @abstractmethod
     def take(self, one: _Laid, turned: Any, inputs: Any, bias: Tensor | None) -> None:
-        """What to do with a layer's gradients.
+        """Use a layer's gradients.
 
-        That of its weight is the product of two operands: turned (jobs, outputs, rows), the loss
-        by its outputs, and inputs (jobs, rows, features). bias: that of its bias, if it has one.
+        That of its weight is the product of two operands: turned (jobs, outputs, rows), the
+        gradient by the layer's outputs, and inputs (jobs, rows, features). bias: the gradient of
+        its bias, if it has one.
         """
 
 
 class Descent(DenseSteps):
-    """Plain SGD, rates in the slopes: a step makes kept * w - gradient + shift of a parameter w.
+    """Plain SGD, with rates in the slopes: a step makes kept * w - gradient + shift of a parameter
+    w.
 
-    `kept` and `shift` are of the parameters, by name, that have them; the others are kept as they
-    are, or, where it is the same for every job there may ever be, at a `share`.
+    `kept` and `shift` hold tensors by parameter name; other parameters are multiplied by `share`,
+    which is the same for all jobs.
     """
 
     def __init__(
@@ -135,7 +139,7 @@ class Descent(DenseSteps):
         self._parameters, self._kept, self._shift, self._share = parameters, kept, shift, share
 
     def take(self, one: _Laid, turned: Any, inputs: Any, bias: Tensor | None) -> None:
-        """The step."""
+        """Update the layer's parameters."""
         if self._kept:
             for name in one.layer.names:
                 if name in self._kept:
@@ -152,7 +156,7 @@ class Descent(DenseSteps):
 
 
 class Gradients(DenseSteps):
-    """The gradients of the last step are in `found`, by parameter name."""
+    """The gradients of the last step, in `found` by parameter name."""
 
     def __init__(self, chain: DenseChain, parameters: Parameters, rows: int) -> None:
         super().__init__(chain, parameters, rows)
@@ -174,9 +178,9 @@ def descended(
     steps: int,
     share: float,
 ) -> Parameters:
-    """A stacked model after steps on one mini-batch, each back by `share` of its way so far.
+    """A stacked model after steps on one mini-batch, each pulled back to its start by `share`.
 
-    slopes: of that one batch, rates in them.
+    slopes: the gradients of that batch, including rates.
     """
     moved = {name: one.clone() for name, one in model.items()}
     moved |= {layer.weight: aligned(moved[layer.weight]) for layer in chain}

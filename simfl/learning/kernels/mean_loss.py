@@ -1,4 +1,4 @@
-"""A batch's mean loss and its gradient by hand, instead of a dozen small autograd steps."""
+"""A batch's mean loss with a hand-written gradient, instead of a dozen small autograd steps."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from simfl.learning.kernels.dense import class_slopes
 
 
 def mean_cross_entropy(outputs: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
-    """Each job's sum of cross entropies (nats), times what a row counts: (jobs,).
+    """Each job's weighted sum of cross entropies (nats): (jobs,).
 
-    outputs: (jobs, rows, classes); targets: (jobs, rows) class indices; shares: (jobs, rows),
-    which have no gradient.
+    outputs: (jobs, rows, classes); targets: (jobs, rows) class indices; shares: (jobs, rows), the
+    weights of the rows, without a gradient.
     """
     loss: Tensor = _MeanCrossEntropy.apply(outputs, targets, shares)  # type: ignore[no-untyped-call]
     return loss
 
 
 class _MeanCrossEntropy(torch.autograd.Function):
-    """Rows are put last, because over a short last axis softmax is ten times slower."""
+    """Rows are put last, because softmax over a short last axis is ten times slower."""
 
     @staticmethod
     def forward(ctx: Any, outputs: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
@@ -35,10 +35,11 @@ class _MeanCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None, None]:
         outputs, right, shares = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a gradient of this one must find where it comes from
+        if torch.is_grad_enabled():  # for second derivatives, autograd must see the operations
             chosen = functional.one_hot(right.squeeze(1), outputs.shape[2])
             weights = (shares * slope.unsqueeze(1)).unsqueeze(2)
             return (torch.softmax(outputs, 2) - chosen) * weights, None, None
         weights = shares.unsqueeze(1) * slope.view(-1, 1, 1)
-        # laid out as the outputs: how a sum over rows goes on would else depend on company
+        # laid out like the outputs; otherwise the order of later sums would depend on the other
+        # jobs
         return class_slopes(ctx.turned, right, weights).transpose(1, 2).contiguous(), None, None

@@ -1,8 +1,8 @@
 """Stacked matrix products by numpy's OpenBLAS, where it is faster than torch's library.
 
-torch's products on x86 come from Intel's Math Kernel Library, which on other makers' processors
-leaves half the width of their vectors unused; OpenBLAS uses all of it. One job's product is
-computed after the other, so that no bit depends on a job's company.
+On x86, torch's products are computed by Intel's Math Kernel Library, which uses only half of the
+vector width of other makers' processors; OpenBLAS uses all of it. Products are computed job by job,
+so no bit depends on the other jobs.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 WIDE_CORES = frozenset(("SkylakeX", "Cooperlake", "SapphireRapids"))
-"""OpenBLAS's names of what computes with vectors of 512 bits."""
+"""OpenBLAS's names of kernels with 512-bit vectors."""
 
 SMALL = 1_000_000
-"""Multiplications up to which OpenBLAS takes a product's operands as they lie, without packing."""
+"""Up to so many multiplications, OpenBLAS uses a product's operands in place, without packing
+them.
+"""
 
 MOST_PIECES = 8
-"""Small products into which to cut one; packing pays for larger ones."""
+"""Largest number of small products to split a product into; beyond that, packing is worthwhile."""
 
 FEW, MANY = 16, 64
-"""Rows of a product that are worth turning: with fewer it is quick however its operands lie, with
-more it costs more than it gains."""
+"""The numbers of rows between which transposing a product is worthwhile: with fewer, it is fast in
+any layout; with more, transposing costs more than it gains.
+"""
 
 Array = NDArray[Any]
 
@@ -36,10 +39,10 @@ Array = NDArray[Any]
 def openblas() -> str | None:
     """Version and kernels of numpy's OpenBLAS if its products are faster than torch's, else None.
 
-    A matter of the processor and of what is installed, and part of the numeric platform. From then
-    on that OpenBLAS has one thread, as torch has.
+    It depends on the processor and the installation, and is part of the numeric platform. If used,
+    OpenBLAS is limited to one thread, like torch.
     """
-    mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]  # torch's gap
+    mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]  # untyped in torch
     if not mkl or _maker() in ("", "GenuineIntel"):
         return None
     folder = Path(np.__file__).parents[1] / "numpy.libs"
@@ -52,7 +55,7 @@ def openblas() -> str | None:
 
 
 def _maker() -> str:
-    """Who made the processor, as Linux says it; empty elsewhere."""
+    """The processor's vendor as reported by Linux; empty elsewhere."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -61,10 +64,11 @@ def _maker() -> str:
 
 
 def numpy_product(one: Array, two: Array, out: Array) -> None:
-    """Each job's product (jobs, n, k), into `out`, of (jobs, n, m) and (jobs, m, k)."""
+    """Each job's product of (jobs, n, m) and (jobs, m, k), written to `out` (jobs, n, k)."""
     fits = FEW < out.shape[1] <= MANY and out.shape[2] > FEW
     if fits and _lies_across(two) and not _lies_across(one):
-        # Both operands lie along what is summed up, the slowest case; turned, the fastest.
+        # Both operands are contiguous along the summed axis, the slowest case; transposed, it is
+        # the fastest.
         turned = np.empty(_transposed(out).shape, out.dtype)
         _multiply(_transposed(two), np.ascontiguousarray(_transposed(one)), turned)
         np.copyto(out, _transposed(turned))
@@ -78,19 +82,21 @@ def _lies_across(stacked: Array) -> bool:
 
 
 def _transposed(stacked: Array) -> Array:
-    """Each job's matrix transposed: a view."""
+    """Each job's matrix transposed, as a view."""
     return stacked.transpose(0, 2, 1)
 
 
 def _multiply(one: Array, two: Array, out: Array) -> None:
-    """In equal pieces along the result's longer side that need no packing, where a few do."""
+    """The product in equal pieces along the result's longer side that need no packing, if a few
+    suffice.
+    """
     _, rows, columns = out.shape
     pieces = _pieces(max(rows, columns), rows * one.shape[2] * columns)
     if pieces == 1:
         np.matmul(one, two, out=out)
     elif rows >= columns:
         np.matmul(_cut(one, pieces), two[:, None], out=_cut(out, pieces))
-    else:  # the same of the transposed product
+    else:  # the same for the transposed product
         _multiply(_transposed(two), _transposed(one), _transposed(out))
 
 
@@ -103,7 +109,7 @@ def _cut(stacked: Array, pieces: int) -> Array:
 
 @cache
 def _pieces(length: int, multiplications: int) -> int:
-    """How many equal pieces of `length` make small products; 1 where none do, or too many."""
+    """How many equal pieces of `length` make small products; 1 if too many would be needed."""
     least = -(-multiplications // SMALL)
     if least > MOST_PIECES:
         return 1

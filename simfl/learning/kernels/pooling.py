@@ -1,9 +1,9 @@
 """2x2 max pooling of images without a gradient.
 
-Torch's pooling also remembers which place was the largest, image by image in scalar code. Without a
-gradient nobody reads that, and maxima of neighbouring rows, then of neighbouring columns, element
-by element, take a third to an eighth of the time. The bits are torch's: where
-they could differ, torch computes them.
+torch's pooling also records the position of each maximum, image by image in scalar code. It is not
+needed without a gradient: elementwise maxima of neighbouring rows, then of neighbouring columns,
+take a third to an eighth of the time. The results are bitwise equal to torch's; where they might
+differ, torch's pooling is used.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 FEWEST_VALUES = 1 << 13
-"""Values of the images below which a few calls cost more than the scalar code does."""
+"""With fewer image values, the calls cost more than the scalar code."""
 
 AS_INTEGERS = {
     torch.float32: torch.int32,
     torch.bfloat16: torch.int16,
     torch.float16: torch.int16,
 }
-"""Types whose -0.0 is found in one fast pass, as their smallest integer. That of 64 bits has no
-vectorised minimum: looking for it would cost as much as torch's pooling."""
+"""Types for which -0.0 is found in one fast pass, as the smallest integer. 64-bit integers have no
+vectorised minimum: checking them would cost as much as torch's pooling.
+"""
 
 
 def max_pool_2x2(images: Tensor) -> Tensor:
-    """`F.max_pool2d(images, 2)`, to the last bit: (..., height, width) to half of both.
+    """`F.max_pool2d(images, 2)`, bitwise equal: (..., height, width) to half of both.
 
-    Maxima leave open which of 0.0 and -0.0, and which NaN, they return; torch's pooling does not:
-    images with -0.0 or NaN are left to it.
+    A maximum may return either of 0.0 and -0.0, and any NaN; torch's pooling is specific. So images
+    with -0.0 or NaN are left to torch.
     """
     if torch.is_grad_enabled() or not _suits(images):
         return F.max_pool2d(images, 2)
@@ -38,24 +39,25 @@ def max_pool_2x2(images: Tensor) -> Tensor:
     height, width = (length // 2 * 2 for length in images.shape[-2:])
     rows = torch.maximum(images[..., :height:2, :width], images[..., 1:height:2, :width])
     largest = torch.maximum(rows[..., ::2], rows[..., 1::2])
-    if largest.sum().isnan():  # also where it adds up inf and -inf, which only costs time
+    if largest.sum().isnan():  # also if inf and -inf are added, which only costs time
         return F.max_pool2d(images, 2)
     return largest
 
 
 def pool_by_maxima(module: nn.Module) -> None:
-    """Have every plain 2x2 `nn.MaxPool2d` in a module compute by `max_pool_2x2`.
+    """Let every plain 2x2 `nn.MaxPool2d` in a module compute by `max_pool_2x2`.
 
-    Only what the layers compute with is exchanged: their class, by which others know them, stays.
+    Only the forward method of these layers is replaced: their class, by which they are recognised,
+    stays.
     """
     for layer in module.modules():
         if type(layer) is nn.MaxPool2d and _two_by_two(layer):
-            # The one layer's own, so that its class and everybody else's layers stay torch's.
+            # Set on this instance, so its class and all other layers remain torch's.
             layer.forward = max_pool_2x2  # type: ignore[assignment]
 
 
 def _suits(images: Tensor) -> bool:
-    """Whether maxima are faster, and lie in memory as torch's own result would."""
+    """Whether maxima are faster, and have the memory layout of torch's result."""
     return (
         images.device.type == "cpu"
         and images.dtype in AS_INTEGERS

@@ -1,7 +1,7 @@
 """The precision of operands in products and convolutions of float32 runs.
 
-bfloat16 rounds the operands and what comes out, as `torch.autocast` does; weights, sums over steps
-and the optimizer stay float32. TF32 is the device's affair (`devices.py`): it changes no code here.
+bfloat16 rounds operands and results, like `torch.autocast`; weights, sums over steps and the
+optimizer stay float32. TF32 is a setting of the device (`devices.py`) and changes no code here.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Precision = Literal["float32", "tf32", "bfloat16"]
 
 
 class _Now:
-    """Of the whole process, not of a thread: autograd computes on CUDA in a thread of its own."""
+    """For the whole process, not per thread: on CUDA, autograd computes in a thread of its own."""
 
     rounding = False
 
 
 @contextmanager
 def rounding() -> Iterator[None]:
-    """Products and convolutions of float32 within round to bfloat16."""
+    """Round products and convolutions of float32 within the block to bfloat16."""
     before, _Now.rounding = _Now.rounding, True
     try:
         yield
@@ -34,7 +34,7 @@ def rounding() -> Iterator[None]:
 
 
 def rounds(tensor: Tensor) -> bool:
-    """Whether products of such tensors are rounded now."""
+    """Whether products of such tensors are currently rounded."""
     return _Now.rounding and tensor.dtype is torch.float32
 
 
@@ -44,7 +44,7 @@ def convolved(
     bias: Tensor | None,
     module: torch.nn.Conv2d,
 ) -> Tensor:
-    """`F.conv2d` with stride, padding and dilation of a module."""
+    """`F.conv2d` with the stride, padding and dilation of a module."""
     if not rounds(images):
         return F.conv2d(images, weight, bias, module.stride, module.padding, module.dilation)
     found = F.conv2d(

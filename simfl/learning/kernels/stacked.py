@@ -1,11 +1,12 @@
 """The forward pass of many models of one architecture at once, each on its own rows.
 
 The module is traced with `torch.fx`; every layer with weights is replaced by a form whose weights
-carry a leading job axis. Between layers an activation keeps jobs and rows folded into one leading
-axis (jobs * rows, ...), so that everything without weights runs as it stands in the module.
+have a leading job axis. Between layers, an activation keeps jobs and rows folded into one leading
+axis (jobs * rows, ...), so that everything without weights runs as it does in the module.
 
-What one job's rows become must not depend, to the last bit, on the other jobs: a layer is taken
-only where its kernel keeps jobs apart and computes each in an order fixed by the job's own shape.
+The results of a job's rows must not depend on the other jobs, not even in the last bit. So only
+layers are accepted whose kernel treats jobs separately and computes each in an order that only
+depends on the job's own shape.
 """
 
 from __future__ import annotations
@@ -34,18 +35,19 @@ from simfl.learning.parameters import Parameters
 class StackedForward:
     """The forward pass of stacked models, in training mode and in evaluation.
 
-    `one_by_one` says that some layer computes one job after the other, so that nothing is gained
-    by stacking. `needs_company` says that a stack of one goes to other kernels than a stack of
-    several, so that a lone job must be computed twice, side by side, to get the bits it gets in
-    company. `calls` counts what a pass calls, layers and functions. `convolutions` are the layers
-    that convolve, each with the forms that it takes, and `convolves` says that there are any.
-    `draws` says that some layer draws random numbers in training, `only_layers` that all products
-    are those of Linear and Conv2d layers. `dense` is the hand-written form of a multi-layer
-    perceptron, None for other modules.
+    - `one_by_one`: some layer computes the jobs one after another, so stacking gains nothing.
+    - `needs_company`: a stack of one uses other kernels than a stack of several, so a single job
+      must be computed twice, side by side, to get the same bits as among others.
+    - `calls`: the number of layers and functions that a pass calls.
+    - `convolutions`: the layers that convolve, each with its forms; `convolves`: whether there are
+      any.
+    - `draws`: some layer draws random numbers in training.
+    - `only_layers`: all products are those of Linear and Conv2d layers.
+    - `dense`: the hand-written form of a multi-layer perceptron, None for other modules.
 
-    Raises NotStackable, with all obstacles, where the module has no batched form, or where its
-    batched form does not reproduce the module on random rows (a module that lets rows of a batch
-    meet, or whose own code does something else in evaluation), or not its own bits in any company.
+    Raises NotStackable, with all obstacles, if the module has no batched form, or if its batched
+    form does not reproduce the module on random rows (because rows of a batch interact, or its own
+    code behaves differently in evaluation), or if its bits depend on the other jobs.
     """
 
     def __init__(self, module: nn.Module, input_shape: tuple[int, ...]) -> None:
@@ -65,7 +67,7 @@ class StackedForward:
         self.only_layers = not multiplies_elsewhere(self._graph, modules)
         self._first = next(iter(self._graph.nodes))
         self.dense = dense_chain(_chain(self._graph, modules))
-        # Asked before the module runs: torch may leave a layer that is called twice without them.
+        # Recorded before the module runs: torch may drop them for a layer that is called twice.
         learns = [name for name, one in module.named_parameters() if one.requires_grad]
         _verify(self, module, input_shape)
         self.convolutions = [one for one in self._layers.values() if isinstance(one, Convolution)]
@@ -87,9 +89,9 @@ class StackedForward:
     ) -> tuple[Tensor, Parameters]:
         """Outputs (jobs, rows, outputs), and the running statistics after the pass.
 
-        tensors: parameters and buffers, each (jobs, ...); inputs: (jobs, rows, ...); valid:
-        (jobs, rows), 1 for an example and 0 for padding, which batch statistics leave out;
-        streams: what the jobs draw from, needed where something `draws`.
+        tensors: parameters and buffers, each (jobs, ...); inputs: (jobs, rows, ...); valid: (jobs,
+        rows), 1 for an example and 0 for padding, which batch statistics leave out; streams: the
+        jobs' random generators, needed if some layer `draws`.
         """
         current = Pass(tensors, valid, streams=streams)
         return self._run(current, inputs, {}), current.moved
@@ -97,8 +99,8 @@ class StackedForward:
     def each(self, models: Iterable[Parameters], inputs: Tensor, valid: Tensor) -> Iterator[Tensor]:
         """Outputs (jobs, rows, outputs) of several stacks of models, in training mode.
 
-        What a stack has in common with the first one, from the inputs on and tensor for tensor, is
-        computed once. Not for models that draw, or whose running statistics move.
+        Nodes that use the same inputs and tensors as in the first stack are computed once. Not for
+        models that draw random numbers or update running statistics.
         """
         first: Parameters = {}
         common: dict[fx.Node, Any] = {}
@@ -112,7 +114,7 @@ class StackedForward:
                 first, common = tensors, values
 
     def _made_of(self, names: Collection[str], tensors: Parameters) -> Iterator[fx.Node]:
-        """The nodes that depend on the inputs and, of a model's tensors, on these alone."""
+        """The nodes that depend only on the inputs and, among a model's tensors, on these."""
         found: set[fx.Node] = set()
         for node in self._layers:
             own = f"{node.target}." if node.op == "call_module" else f"{node.target}"
@@ -122,15 +124,15 @@ class StackedForward:
                 yield node
 
     def evaluated(self, tensors: Parameters, inputs: Tensor) -> Tensor:
-        """Outputs (models, rows, outputs) in evaluation mode, where running statistics count."""
+        """Outputs (models, rows, outputs) in evaluation mode, which uses running statistics."""
         valid = torch.ones(inputs.shape[:2], dtype=inputs.dtype, device=inputs.device)
         return self._run(Pass(tensors, valid, training=False), inputs, {})
 
     @contextmanager
     def listening(self, layer: str) -> Iterator[list[Tensor]]:
-        """What enters a module in every pass meanwhile, each (jobs, rows, ...).
+        """The inputs of a module in every pass within the block, each (jobs, rows, ...).
 
-        Raises ValueError unless a pass calls the module, and once.
+        Raises ValueError unless a pass calls the module exactly once.
         """
         if [node.target for node in self._layers if node.op == "call_module"].count(layer) != 1:
             raise ValueError(f"the model calls {layer!r} not once in a pass")
@@ -142,7 +144,9 @@ class StackedForward:
             self._heard = None
 
     def _run(self, current: Pass, inputs: Tensor, values: dict[fx.Node, Any]) -> Tensor:
-        """Outputs (jobs, rows, outputs); `values` are those known before, and those made here."""
+        """Outputs (jobs, rows, outputs); `values` holds known values, and gets those computed
+        here.
+        """
         arguments: Any
         settings: Any
         for node, layer in self._layers.items():
@@ -166,7 +170,7 @@ class StackedForward:
 
 
 def _chain(graph: fx.Graph, modules: dict[str, nn.Module]) -> list[tuple[str, nn.Module]]:
-    """The modules of a graph that calls one after the other and nothing else; else none."""
+    """The modules of a graph that only calls one after another; otherwise empty."""
     first, *middle, last = graph.nodes
     names = [str(node.target) for node in middle]
     links = zip([first, *middle], [*middle, last], strict=True)
@@ -198,7 +202,7 @@ def _draws(module: nn.Module) -> bool:
 
 
 class _Trial:
-    """Random models and inputs for a module, to try its batched form on."""
+    """Random models and inputs for a module, to test its batched form."""
 
     def __init__(self, module: nn.Module, input_shape: tuple[int, ...], dtype: torch.dtype) -> None:
         self._generator = torch.Generator().manual_seed(0)
@@ -211,7 +215,7 @@ class _Trial:
         self._smallest_table = min(tables, default=0)
 
     def models(self, jobs: int) -> Parameters:
-        """So many models near the module's own, stacked."""
+        """A stack of `jobs` models near the module's own."""
         found = {n: torch.stack([one.detach()] * jobs) for n, one in self._held.items()}
         return {
             name: tensor + 0.1 * self._noise(*tensor.shape).abs()
@@ -221,7 +225,9 @@ class _Trial:
         }
 
     def inputs(self, jobs: int, rows: int) -> Tensor:
-        """Standard normal ones; whole numbers that are in every table, where there are tables."""
+        """Standard normal inputs; if there are embeddings, whole numbers that all of them
+        accept.
+        """
         found = self._noise(jobs, rows, *self._shape)
         if self._smallest_table:
             found = found.abs().mul(1000).floor().remainder(self._smallest_table)
@@ -256,20 +262,20 @@ def _verify(stacked: StackedForward, module: nn.Module, input_shape: tuple[int, 
                 torch.manual_seed(job)
                 expected = functional_call(module, alone, (inputs[job, :count],))
                 found = outputs[job, :count]
-                # not torch.testing, which takes most of a second to import what this needs not
+                # not torch.testing, which takes most of a second to import
                 if not torch.allclose(found, expected, rtol=1e-6, atol=1e-6):
                     raise ValueError(f"by up to {(found - expected).abs().max():.3g}")
-    except Exception as error:  # whatever goes wrong, the loop over jobs is right
+    except Exception as error:  # whatever goes wrong, the loop over jobs remains correct
         raise NotStackable(f"the batched form differs from the module: {error}") from error
     finally:
         module.train(was_training)
 
 
 MANY, FEW = 7, 2
-"""Jobs in a stack whose bits are compared with those of smaller ones; for large models few."""
+"""Jobs in a stack whose bits are compared with smaller stacks; few for large models."""
 
 LARGE = 1_000_000
-"""Values of a model that is large for that."""
+"""From so many values on, a model counts as large here."""
 
 
 def _verify_bits(
@@ -277,7 +283,7 @@ def _verify_bits(
 ) -> None:
     """Compare outputs and gradients of stacked jobs with those of the same jobs in smaller stacks.
 
-    A safeguard for what no table of layers can know: a module's own code between them.
+    A safeguard for what the tables of layers cannot cover: a module's own code between layers.
     """
     dtype = next((one.dtype for one in module.parameters()), torch.float32)
     trial = _Trial(module, input_shape, dtype)

@@ -16,7 +16,7 @@ ACTIVATIONS: dict[Any, Layer] = {
     F.relu: lambda _, values: torch.relu(values),
     F.gelu: curved(F.gelu),
 }
-"""What may stand between the two linear layers of torch's encoder layers."""
+"""Activations supported between the two linear layers of torch's encoder layers."""
 
 
 def attend(
@@ -31,7 +31,7 @@ def attend(
 ) -> Tensor:
     """`F.scaled_dot_product_attention` of folded rows: (jobs * rows, ..., places, features).
 
-    attn_mask: for all rows the same, as torch takes it: added, or True where one may look.
+    attn_mask: the same for all rows, as in torch: it is added, or True where attention is allowed.
     """
     length, features = queries.shape[-2:]
     factor = 1.0 / math.sqrt(features) if scale is None else scale
@@ -89,7 +89,7 @@ def multihead_attention(prefix: str, module: nn.MultiheadAttention) -> Layer:
             parts = tuple(projected(one, n, n + 1)[:, :, 0] for n, one in enumerate(given))
         mask = attn_mask
         if mask is not None and mask.dtype == torch.bool:
-            mask = ~mask  # here True says where one may not look
+            mask = ~mask  # in this module, True means not allowed
         q, k, v = (part.transpose(1, 2) for part in parts)
         mixed = attend(current, q, k, v, mask, module.dropout)
         joined = mixed.transpose(1, 2).reshape(current.jobs, -1, width)
@@ -127,8 +127,9 @@ def encoder_layer(prefix: str, module: nn.TransformerEncoderLayer) -> Layer:
             mixed, _ = attention(
                 current, values, values, values, src_key_padding_mask, attn_mask=src_mask
             )
-            # Drawn in the order in which torch's attention leaves its outputs: places first. One
-            # layout for any number of jobs: what comes next may sum up in the order of memory.
+            # Drawn in the order in which torch's attention leaves its outputs: places first. The
+            # layout does not depend on the number of jobs, as later sums may follow the order of
+            # memory.
             by_place = current.by_job(mixed).transpose(1, 2)
             kept = current.dropped(by_place, module.dropout1.p, axis=1)
             return kept.transpose(1, 2).contiguous().flatten(0, 1)
@@ -148,7 +149,7 @@ def encoder_layer(prefix: str, module: nn.TransformerEncoderLayer) -> Layer:
 
 
 def encoder(prefix: str, module: nn.TransformerEncoder) -> Layer:
-    """Encoder layers one after the other."""
+    """Encoder layers one after another."""
     layers = [encoder_layer(f"{prefix}.layers.{n}", one) for n, one in enumerate(module.layers)]
     norm = layer_norm(f"{prefix}.norm", module.norm) if type(module.norm) is nn.LayerNorm else None
 
@@ -167,7 +168,7 @@ def encoder(prefix: str, module: nn.TransformerEncoder) -> Layer:
 
 
 def attention_obstacle(module: nn.Module) -> str | None:
-    """What keeps a module with attention from its batched form; None where nothing does."""
+    """Why a module with attention has no batched form; None if it has one."""
     for one in module.modules():
         if isinstance(one, nn.MultiheadAttention):
             if not one._qkv_same_embed_dim or one.bias_k is not None or one.add_zero_attn:

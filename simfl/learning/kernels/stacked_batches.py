@@ -1,4 +1,4 @@
-"""Mini-batches of jobs that are trained together, padded to equal rows."""
+"""Mini-batches of jobs that are trained together, padded to equal numbers of rows."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from simfl.learning.trainer import Augmentation
 NUMPY_TYPES = {torch.float32: np.float32, torch.float64: np.float64}
 
 VALUES_AHEAD = 1 << 18
-"""Values up to which the inputs of several steps are taken at once."""
+"""Inputs of several steps are gathered at once if they have at most so many values."""
 
 
 class StackedBatches:
-    """What jobs see at each step; `plans` are theirs (`Task.order`).
+    """The mini-batches of jobs at each step; `plans` are the jobs' own (`Task.order`).
 
-    `steps` counts each job's batches and must not increase from job to job, so that the jobs that
-    still train are always the first ones: `training` says how many, by step, and `live` how many
-    are computed, which is all of them where stacks are computed `whole`. `rows` are those of every
-    batch, padding included, and `targets` (steps, jobs, rows, ...) what they should come to.
+    `steps` are each job's numbers of batches and must not increase from job to job, so the jobs
+    that still train are always the first ones: `training` is their number by step, and `live` the
+    number that is computed, which is all of them if stacks are computed `whole`. `rows` is the
+    number of rows of every batch, including padding; `targets` are (steps, jobs, rows, ...).
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class StackedBatches:
             firsts = np.array([0, *accumulate(lengths[:-1])])
             inputs = torch.cat([own.inputs for own in examples])
             targets = torch.cat([own.targets for own in examples])
-        # By step; places in all jobs' data, of which only what the steps take is held where that
-        # is less. Padding points at the job's own first row.
+        # By step; indices into all jobs' data, of which only those used by the steps are stored if
+        # that is less. Padding points at the job's own first row.
         ended = [0] * longest
         sizes = np.array([one + ended[len(one) :] for _, one in plans]).T  # (steps, jobs)
         present = np.arange(rows) < sizes[:, :, None]
@@ -94,7 +94,9 @@ class StackedBatches:
         return torch.from_numpy(self._present).to(self._network.device, self._network.dtype)
 
     def weights(self, rates: Sequence[float] | None = None) -> Tensor:
-        """What each row counts in the mean of its job's batch, times the job's rate: as `valid`."""
+        """Each row's weight in the mean of its job's batch, times the job's rate; shaped like
+        `valid`.
+        """
         real = NUMPY_TYPES[self._network.dtype]
         shares = np.divide(1, np.maximum(self._sizes, 1), dtype=real)
         if rates is not None:
@@ -102,7 +104,7 @@ class StackedBatches:
         return torch.from_numpy(shares[:, :, None] * self._present).to(self._network.device)
 
     def inputs(self, step: int) -> Tensor:
-        """The live jobs' inputs (jobs, rows, ...). Steps are asked for in their order, once."""
+        """The live jobs' inputs (jobs, rows, ...). Must be called once per step, in order."""
         inputs = self._taken(step)
         if self._augmentation is None:
             return inputs
@@ -113,26 +115,26 @@ class StackedBatches:
 
     @property
     def own_rows(self) -> int | None:
-        """How many rows all jobs have; None where they share some, or rows change each time."""
+        """How many rows all jobs have; None if they share some, or if rows change each time."""
         return None if self._shared or self._augmentation is not None else len(self._inputs)
 
     def places(self, step: int) -> Tensor:
-        """Which rows of them the live jobs' inputs are: (jobs, rows). Padding has a valid place."""
+        """The row indices of the live jobs' inputs: (jobs, rows). Padding has a valid index."""
         return self._places[step, : self.live[step]]
 
     def streams(self, step: int) -> Streams | None:
-        """What the live jobs' modules draw from at this step, after their `inputs` were taken."""
+        """The random generators of the live jobs at this step; call it after `inputs`."""
         if not self._generators:
             return None
         live = self.live[step]
         generators = self._generators[:live]
-        if self._augmentation is None:  # else the stream goes on where augmentation left it
+        if self._augmentation is None:  # else the stream continues after augmentation
             for task, generator in zip(self.tasks, generators, strict=False):
                 generator.manual_seed(step_seed(task.seed, step))
         return Streams(generators, self._sizes[step, :live].tolist(), self.rows)
 
     def _taken(self, step: int) -> Tensor:
-        """The live jobs' inputs as they are in the data; small ones are taken for steps ahead."""
+        """The live jobs' inputs before augmentation; small ones are gathered for several steps."""
         live = self.live[step]
         if not self._ahead:
             places = self._places[step : step + self._steps_ahead, :live]
@@ -143,7 +145,7 @@ class StackedBatches:
         return inputs if live == inputs.shape[0] else inputs[:live]
 
     def _augmented(self, step: int, job: int, rows: Tensor) -> Tensor:
-        """One job's rows after augmentation, drawn as the sequential trainer draws it."""
+        """One job's rows after augmentation, with the same draws as in the sequential trainer."""
         if not len(rows):  # a job that is done, in a stack that is computed as a whole
             return self._taken_shape(rows)
         with seeded(step_seed(self.tasks[job].seed, step), self._network.device):
@@ -154,14 +156,14 @@ class StackedBatches:
         return torch.cat([changed, changed.new_zeros(missing, *changed.shape[1:])])
 
     def _taken_shape(self, rows: Tensor) -> Tensor:
-        """Zeros, of a step's rows."""
+        """Zeros in the shape of a step's rows."""
         return rows.new_zeros(self.rows, *rows.shape[1:])
 
 
 def _parts_of_one(
     examples: Sequence[Examples],
 ) -> tuple[Tensor, Tensor, NDArray[Any]] | tuple[None, None, None]:
-    """Inputs and targets of which all examples are parts, and where each begins, if there are."""
+    """Inputs and targets that all examples are slices of, and where each begins; or None."""
     bases = [(own.inputs._base, own.targets._base) for own in examples]
     inputs, targets = bases[0]
     if inputs is None or targets is None:

@@ -1,7 +1,7 @@
 """Convolutions of many jobs at once: the available forms, and the choice per layer.
 
-Activations are folded, (jobs * rows, channels, height, width), and leave channels last in memory,
-where pooling, and convolutions of one job, are two to four times faster on a CPU.
+Activations are folded, (jobs * rows, channels, height, width), and are channels last in memory,
+which makes pooling and single-job convolutions two to four times faster on a CPU.
 """
 
 from __future__ import annotations
@@ -24,29 +24,30 @@ from simfl.learning.kernels.precision import convolved
 from simfl.learning.kernels.stacked_layers import Pass
 
 Form = Literal["matrix", "alone", "windows"]
-"""matrix: one batched product (`convolution_matrix.py`). alone: the library's own convolution, one
-job after the other. windows: a batched product with every window of the images
-(`convolution_windows.py`)."""
+"""matrix: one batched product (`convolution_matrix.py`). alone: the library's own convolution, job
+after job. windows: a batched product with every window of the images (`convolution_windows.py`).
+"""
 
 WHY: dict[Form, str] = {
     "matrix": "small images: one batched product",
     "alone": "larger images on a CPU gain nothing from company",
     "windows": "an accelerator needs company: one batched product",
 }
-"""Why a layer has its form, for people."""
+"""Why a layer has its form, as shown to users."""
 
 MOST_ENTRIES = 1 << 17
-"""Entries of a convolution's matrix up to which it stays in a core's cache."""
+"""Up to so many entries, a convolution's matrix stays in a core's cache."""
 
 MOST_WASTE = 8
-"""Entries of the matrix per multiplication of the convolution up to which the matrix pays."""
+"""Up to so many entries per multiplication of the convolution, the matrix is worthwhile."""
 
 
 def convolution_form(module: nn.Conv2d, images: Tensor) -> Form:
-    """The form for images (rows, channels, ...): a static rule of their shape and device kind.
+    """The form for images (rows, channels, ...): a fixed rule of their shape and the kind of
+    device.
 
-    On a CPU small images are a product with a matrix, and larger ones gain nothing from company; an
-    accelerator needs it.
+    On a CPU, small images become a matrix product, and larger ones gain nothing from batching; on
+    an accelerator batching is necessary.
     """
     if images.device.type != "cpu":
         return "windows"
@@ -60,8 +61,8 @@ def convolution_form(module: nn.Conv2d, images: Tensor) -> Form:
 class Convolution:
     """The layer of one `nn.Conv2d` that is not grouped and pads with zeros.
 
-    `forms` are those that it has taken so far. Where it lays windows out, `window_values` are those
-    of one image, and `gradient_values` those of the gradient of one image's outputs.
+    `forms` are those used so far. If it uses windows, `window_values` is the number of values in
+    the windows of one image, and `gradient_values` that for the gradient of one image's outputs.
     """
 
     def __init__(self, prefix: str, module: nn.Conv2d) -> None:
@@ -117,7 +118,7 @@ class Convolution:
 
 
 def _channels_last(images: Tensor) -> Tensor:
-    """The same images, with strides that say so even where there is one channel."""
+    """The same images, with channels-last strides even if there is one channel."""
     rows, channels, height, width = images.shape
     placed = images.permute(0, 2, 3, 1).flatten(1)
     return placed.view(rows, height, width, channels).permute(0, 3, 1, 2)

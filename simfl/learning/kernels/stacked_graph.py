@@ -1,7 +1,7 @@
 """The layers of a traced module, and the tables of layers with a batched form.
 
-A value is one of three kinds: of every row, folded (jobs * rows, ...); of every model, (jobs, ...),
-as a parameter that the module adds to its rows; or common, the same for all.
+A value is one of three kinds: per row, folded (jobs * rows, ...); per model, (jobs, ...), such as a
+parameter that the module adds to its rows; or common, the same for all.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from simfl.learning.kernels.stacked_recurrent import recurrent, recurrent_obstac
 
 Kind = Literal["rows", "model", "common"]
 
-# Exact in every element (one rounding, or none), or computed row by row.
+# Exact in every element (at most one rounding), or computed row by row.
 PLAIN_MODULES = (
     nn.Identity,
     nn.ReLU,
@@ -94,13 +94,13 @@ BETWEEN = {
     torch.add: operator.add,
     torch.mul: operator.mul,
 }
-"""Elementwise functions of two values of which one may be a model's."""
+"""Elementwise functions of two values, one of which may be per model."""
 
 COMMON_FUNCTIONS = (
     torch.arange, torch.ones, torch.zeros, torch.full, torch.triu, torch.tril,
     operator.floordiv, operator.pow, math.sqrt, int, float,
 )  # fmt: skip
-"""What may make a value that is common to all, beside the plain functions."""
+"""Functions, in addition to the plain ones, that may compute a common value."""
 
 # Several roundings, or a transcendental function: see VECTOR.
 CURVED_MODULES = (nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Softplus, nn.Tanh, nn.SELU)
@@ -127,7 +127,9 @@ class NotStackable(ValueError):
 
 
 def layers_of(graph: fx.Graph, module: nn.Module) -> dict[fx.Node, Layer]:
-    """What to compute at every node; raises NotStackable with all that has no batched form."""
+    """The computation at every node; raises NotStackable with everything that has no batched
+    form.
+    """
     modules = dict(module.named_modules())
     held = {*dict(module.named_parameters()), *module.state_dict()}
     kinds: dict[fx.Node, Kind] = {}
@@ -168,7 +170,7 @@ def _kind(node: fx.Node, kinds: Mapping[fx.Node, Kind], held: set[str]) -> Kind:
     if (node.op, node.target) in (("call_method", "size"), ("call_method", "dim")):
         return "common"
     if node.op == "call_function" and node.target is getattr:
-        return "common"  # a shape, a device
+        return "common"  # such as a shape or a device
     given = {kinds[one] for one in node.all_input_nodes}
     if "rows" in given:
         return "rows"
@@ -181,7 +183,7 @@ def _layer(
     module: nn.Module,
     modules: Mapping[str, nn.Module],
 ) -> Layer:
-    """What to compute at one node of the graph."""
+    """The computation at one node of the graph."""
     target, name = node.target, str(node.target)
     given = [kinds[one] for one in node.all_input_nodes]
     if node.op == "output":
@@ -221,7 +223,7 @@ def _attribute(name: str, kind: Kind, module: nn.Module) -> Layer:
 
 
 def _common_rows_of(prefix: str) -> Layer:
-    """An embedding's entries of places that all rows share: (jobs, places, features)."""
+    """Embeddings of indices that all rows share: (jobs, places, features)."""
 
     def run(current: Pass, indices: Tensor) -> Tensor:
         table = current.tensors[f"{prefix}.weight"]
@@ -232,7 +234,7 @@ def _common_rows_of(prefix: str) -> Layer:
 
 
 def _with_models(node: fx.Node, kinds: Mapping[fx.Node, Kind]) -> Layer | None:
-    """A function of what every model has one of, alone or with one value of every row."""
+    """A function of a value per model, alone or with one value per row."""
     values = [kinds[one] if isinstance(one, fx.Node) else None for one in node.args]
     if node.op == "call_function" and values in (["rows", "model"], ["model", "rows"]):
         if node.target in BETWEEN:
@@ -249,7 +251,7 @@ def _with_models(node: fx.Node, kinds: Mapping[fx.Node, Kind]) -> Layer | None:
 
 
 def _between(function: Callable[..., Tensor], place: int) -> Layer:
-    """`function` of two values of which the one at `place` is a model's, the other the rows'."""
+    """`function` of two values: the one at `place` is per model, the other per row."""
 
     def run(current: Pass, *arguments: Tensor) -> Tensor:
         of_model, rows = arguments[place], current.by_job(arguments[1 - place])
@@ -276,7 +278,7 @@ def _times_model(current: Pass, rows: Tensor, weight: Tensor) -> Tensor:
 
 
 def _of_each_model(function: Callable[..., Any]) -> Layer:
-    """What runs as it stands, for every model apart."""
+    """A function that is applied to every model separately."""
 
     def run(_: Pass, of_model: Tensor, *arguments: Any, **settings: Any) -> Any:
         return torch.vmap(lambda one: function(one, *arguments, **settings))(of_model)
@@ -285,7 +287,7 @@ def _of_each_model(function: Callable[..., Any]) -> Layer:
 
 
 def _times_rows(_: Pass, left: Tensor, right: Tensor) -> Tensor:
-    """The matrix product of two values of every row."""
+    """The matrix product of two values per row."""
     if left.dim() != right.dim() or left.dim() < 3:
         raise ValueError("a product of values that are no matrices")
     found = stacked_product(
@@ -295,7 +297,7 @@ def _times_rows(_: Pass, left: Tensor, right: Tensor) -> Tensor:
 
 
 def _softmax(function: Callable[..., Tensor]) -> Layer:
-    """Over the last axis, which is computed row by row."""
+    """Softmax over the last axis, which is computed row by row."""
 
     def run(_: Pass, values: Tensor, dim: int | None = None, **__: Any) -> Tensor:
         if dim is None or dim % values.dim() != values.dim() - 1:
@@ -354,7 +356,7 @@ def _method_layer(name: str) -> Layer | None:
 
 
 def _ordinary(module: nn.Conv2d) -> bool:
-    """Whether a convolution can be one group of a grouped one."""
+    """Whether a convolution is ungrouped and pads with zeros."""
     return module.padding_mode == "zeros" and module.groups == 1
 
 
@@ -399,14 +401,14 @@ def _weightless_layer(module: nn.Module) -> Layer | None:
 
 
 def _free(prefix: str, module: Any, obstacle: Callable[[Any], str | None]) -> Any:
-    """The module; raises NotStackable where something is in its way."""
+    """The module; raises NotStackable if there is an obstacle."""
     if reason := obstacle(module):
         raise NotStackable(f"{prefix} ({type(module).__name__}) has no batched form: {reason}")
     return module
 
 
 def _out_of_place(module: nn.Module) -> nn.Module:
-    """The module without `inplace`, which would overwrite what the backward pass still needs."""
+    """The module without `inplace`, which would overwrite values that the backward pass needs."""
     if getattr(module, "inplace", False):
         module = copy.copy(module)
         module.inplace = False  # type: ignore[assignment]

@@ -1,6 +1,6 @@
 """The layers of `stacked.py`: each one's computation for the rows of many jobs at once.
 
-Activations are folded, (jobs * rows, ...); see there for what a layer must not do.
+Activations are folded, (jobs * rows, ...); `stacked.py` says what a layer must not do.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from simfl.learning.kernels.streams import Streams
 from simfl.learning.parameters import Parameters
 
 VECTOR = 64
-"""Elementwise kernels compute this many elements at least in one stride; a shorter tail is left to
-scalar code, whose exp or tanh can differ in the last bit."""
+"""Elementwise kernels compute at least this many elements at once; a shorter rest is computed by
+scalar code, whose exp or tanh may differ in the last bit.
+"""
 
 
 @dataclass
 class Pass:
     """One forward pass: stacked tensors (jobs, ...), and 1 for each valid row, else 0.
 
-    In `training` a batch's own statistics normalise it, running ones move, and what is dropped
-    out is drawn from `streams`.
+    In `training`, batches are normalised by their own statistics, running statistics are updated,
+    and dropout draws from `streams`.
     """
 
     tensors: Parameters
@@ -39,7 +40,7 @@ class Pass:
 
     @property
     def jobs(self) -> int:
-        """How many models are computed."""
+        """The number of models."""
         return len(self.valid)
 
     def by_job(self, folded: Tensor) -> Tensor:
@@ -47,10 +48,10 @@ class Pass:
         return folded.view(self.jobs, -1, *folded.shape[1:])
 
     def dropped(self, values: Tensor, share: float, axis: int = 0, features: int = 0) -> Tensor:
-        """Values (jobs, ...), some of them 0 with probability `share` and the others scaled up.
+        """Dropout of values (jobs, ...): 0 with probability `share`, otherwise scaled up.
 
-        `axis` is that of the rows after the jobs'; only the first `features` axes after the rows
-        are drawn for, where that is not 0, and the others dropped together.
+        `axis` is that of the rows, not counting the jobs' axis. If `features` is not 0, only the
+        first `features` axes after the rows are drawn, and the other axes are dropped together.
         """
         if not self.training or share == 0.0:
             return values
@@ -67,7 +68,7 @@ Layer = Callable[..., Any]
 
 
 def plain(function: Callable[..., Any]) -> Layer:
-    """What runs as it stands in the module."""
+    """A function that runs as it does in the module."""
 
     def run(_: Pass, *arguments: Any, inplace: bool = False, **settings: Any) -> Any:
         return function(*arguments, **settings)
@@ -103,7 +104,7 @@ def linear(prefix: str, module: nn.Linear) -> Layer:
 
 
 def embedding(prefix: str, module: nn.Embedding) -> Layer:
-    """Each job's rows looked up in its own table."""
+    """Each job's rows, looked up in its own table."""
 
     def run(current: Pass, indices: Tensor) -> Tensor:
         table = current.tensors[f"{prefix}.weight"]
@@ -121,7 +122,7 @@ def embedding(prefix: str, module: nn.Embedding) -> Layer:
 
 
 def layer_norm(prefix: str, module: nn.LayerNorm) -> Layer:
-    """Normalisation of each row's last axes, and each job's own scale and shift."""
+    """Normalisation of each row's last axes, with each job's own scale and shift."""
     shape = module.normalized_shape
 
     def run(current: Pass, activation: Tensor) -> Tensor:
@@ -138,7 +139,7 @@ def layer_norm(prefix: str, module: nn.LayerNorm) -> Layer:
 
 
 def group_norm(prefix: str, module: nn.GroupNorm) -> Layer:
-    """Normalisation of each row's groups of channels, and each job's own scale and shift."""
+    """Normalisation of each row's groups of channels, with each job's own scale and shift."""
 
     def run(current: Pass, activation: Tensor) -> Tensor:
         outputs = F.group_norm(activation, module.num_groups, None, None, module.eps)
@@ -154,7 +155,7 @@ def group_norm(prefix: str, module: nn.GroupNorm) -> Layer:
 
 
 def dropout(share: float, features: int = 0) -> Layer:
-    """Values of each job's rows left out at random, as the job's own stream has it."""
+    """Dropout of each job's rows, drawn from the job's own stream."""
 
     def run(current: Pass, activation: Tensor, *_: Any, **__: Any) -> Tensor:
         rows = current.by_job(activation)
@@ -166,8 +167,8 @@ def dropout(share: float, features: int = 0) -> Layer:
 def batch_norm(prefix: str, module: _BatchNorm) -> Layer:
     """Normalisation over each job's valid rows, with the job's own running statistics.
 
-    As torch does: the batch is normalised with the biased variance, the running variance takes the
-    unbiased one. In evaluation the running statistics normalise, where there are any.
+    As in torch, the batch is normalised by the biased variance, and the running variance uses the
+    unbiased one. In evaluation, running statistics are used if there are any.
     """
 
     def run(current: Pass, activation: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
 """Matrix products of many jobs whose bits do not depend on a job's place in the stack.
 
 A batched product computes every job's matrices with the same kernel, but that kernel treats the
-first and last elements of a row according to their address: a job whose matrices start elsewhere
-relative to a cache line can differ in the last bit. Here every job's matrices, operands and result,
-forward and backward, start on a cache line. On some processors numpy computes the products
+first and last elements of a row according to their address: a job whose matrices are aligned
+differently may differ in the last bit. Here every job's matrices, operands and result, forward and
+backward, start on a cache line. On some processors numpy computes the products
 (`numpy_product.py`).
 """
 
@@ -23,7 +23,7 @@ from simfl.learning.kernels.numpy_product import numpy_product, openblas
 from simfl.learning.kernels.precision import rounds
 
 CACHE_LINE = 16
-"""Elements: 64 bytes of float32 (two lines of float64)."""
+"""Elements per cache line: 64 bytes of float32 (two lines of float64)."""
 
 LINE_BYTES = 64
 
@@ -87,18 +87,18 @@ class _EachProduct(torch.autograd.Function):
 
 
 def by_numpy(device: torch.device) -> bool:
-    """Whether numpy computes the products of tensors there, faster than torch would."""
+    """Whether numpy computes products on this device, because it is faster than torch."""
     return openblas() is not None and device.type == "cpu"
 
 
 Room = Callable[[], Tensor]
-"""Gives memory for a product: (jobs, n, k), each job's matrix from a cache line on."""
+"""Allocates memory for a product (jobs, n, k), each job's matrix on a cache line."""
 
 
 class Library:
-    """What computes products: torch's.
+    """A library for products: here torch.
 
-    `operand` is a tensor as the library takes it, a view whose `mT` is its transpose.
+    `operand` returns a tensor as the library takes it, a view whose `mT` is its transpose.
     """
 
     def operand(self, tensor: Tensor) -> Any:
@@ -106,21 +106,22 @@ class Library:
         return tensor
 
     def quiet(self) -> AbstractContextManager[Any]:
-        """Within, nothing is said of infinities: that a model diverges is the trainer's affair."""
+        """Within the block, infinities cause no warnings: the trainer detects divergence."""
         return nullcontext()
 
     def into(self, left: Any, right: Any, out: Any) -> None:
-        """Each job's product (jobs, n, k) of (jobs, n, m) and (jobs, m, k), into `out`."""
+        """Each job's product of (jobs, n, m) and (jobs, m, k), written to `out` (jobs, n, k)."""
         torch.bmm(left, right, out=out)
 
     def subtract(self, stacked: Tensor, left: Any, right: Any, room: Room, share: float) -> None:
-        """`share` of each job's matrix less a product, in place; `room` gives memory for that, if
-        it is needed."""
+        """`share` times each job's matrix minus a product, in place; `room` allocates memory for
+        the product if needed.
+        """
         stacked.baddbmm_(left, right, beta=share, alpha=-1)
 
 
 class _Apart(Library):
-    """A library that computes nothing but products."""
+    """A library that only computes products."""
 
     def subtract(self, stacked: Tensor, left: Any, right: Any, room: Room, share: float) -> None:
         if share != 1.0:
@@ -131,14 +132,14 @@ class _Apart(Library):
 
 
 class _Rounded(_Apart):
-    """torch's, of operands that are rounded to bfloat16."""
+    """torch's products of operands that are rounded to bfloat16."""
 
     def into(self, left: Tensor, right: Tensor, out: Tensor) -> None:
         out.copy_(torch.bmm(left.bfloat16(), right.bfloat16()))
 
 
 class _Numpy(_Apart):
-    """numpy's, on a CPU."""
+    """numpy's products, on a CPU."""
 
     def operand(self, tensor: Tensor) -> Any:
         return tensor.detach().numpy()
@@ -154,7 +155,7 @@ TORCH, ROUNDED, NUMPY = Library(), _Rounded(), _Numpy()
 
 
 def library(tensor: Tensor) -> Library:
-    """What computes products of such tensors."""
+    """The library for products of such tensors."""
     if rounds(tensor):
         return ROUNDED
     return NUMPY if by_numpy(tensor.device) else TORCH
@@ -170,7 +171,7 @@ def product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def subtract_product(stacked: Tensor, left: Tensor, right: Tensor) -> None:
-    """Each job's matrix (jobs, n, k) less `product(left, right)`, in place."""
+    """Subtract `product(left, right)` from each job's matrix (jobs, n, k), in place."""
     by = library(left)
     room = partial(aligned_empty, stacked, *stacked.shape)
     with by.quiet():
@@ -178,9 +179,9 @@ def subtract_product(stacked: Tensor, left: Tensor, right: Tensor) -> None:
 
 
 def aligned(stacked: Tensor) -> Tensor:
-    """The same values, each job's matrix or its transpose contiguous, from a cache line on.
+    """The same values, with each job's matrix or its transpose contiguous and on a cache line.
 
-    One matrix that is all jobs' (`stack` with `share`) stays one.
+    A single matrix shared by all jobs (`stack` with `share`) stays one.
     """
     _, rows, columns = stacked.shape
     size, (job, row, column) = rows * columns, stacked.stride()
@@ -195,7 +196,7 @@ def aligned(stacked: Tensor) -> Tensor:
 
 
 def aligned_empty(like: Tensor, jobs: int, rows: int, columns: int) -> Tensor:
-    """Memory for (jobs, rows, columns), each job's matrix contiguous, from a cache line on."""
+    """Memory for (jobs, rows, columns), with each job's matrix contiguous and on a cache line."""
     size = rows * columns
     if size % CACHE_LINE == 0:
         return like.new_empty(jobs, rows, columns)

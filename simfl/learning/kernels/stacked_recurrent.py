@@ -1,11 +1,11 @@
-"""LSTM and GRU layers of many jobs at once, with gradients through time by hand.
+"""LSTM and GRU layers of many jobs at once, with hand-written gradients through time.
 
-Autograd would write a node for every gate of every place in a sequence. Here all places' inputs are
-one product per job, a step in time is one product and a few elementwise operations over all jobs,
-and the recurrent weights' gradient is one product over all places.
+Autograd would create a node for every gate at every place in a sequence. Here the inputs of all
+places are one product per job, a step in time is one product and a few elementwise operations over
+all jobs, and the recurrent weights' gradient is one product over all places.
 
-Inside, rows are last, (jobs, places, gates, rows): each gate of a job lies in one piece, and pieces
-of several jobs are never one, so that no vector of an elementwise kernel spans two jobs.
+Internally rows are last, (jobs, places, gates, rows): each gate of a job is contiguous, and those
+of several jobs are never adjacent, so no vector of an elementwise kernel spans two jobs.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from simfl.learning.kernels.stacked_layers import Layer, Pass
 from simfl.learning.kernels.stacked_product import aligned, product, stacked_linear
 
 MOST_IN_STEPS = 512
-"""Places times units of an LSTM up to which steps over all jobs pay on a CPU: for larger ones
-torch's library, which has a kernel of its own for whole sequences, is faster job by job."""
+"""Up to so many places times units of an LSTM, steps over all jobs are faster on a CPU. Beyond
+that, torch's kernel for whole sequences is faster, job by job.
+"""
 
 
 def recurrent(prefix: str, module: nn.LSTM | nn.GRU) -> Layer:
@@ -33,7 +34,7 @@ def recurrent(prefix: str, module: nn.LSTM | nn.GRU) -> Layer:
         if state is not None:
             raise ValueError("a state to start from has no batched form")
         folded = inputs if module.batch_first else inputs.transpose(0, 1)
-        between = module.dropout > 0 and module.num_layers > 1  # drawn by each job's own stream
+        between = module.dropout > 0 and module.num_layers > 1  # drawn from each job's own stream
         long = folded.shape[1] * size > MOST_IN_STEPS and inputs.device.type == "cpu"
         if isinstance(module, nn.LSTM) and long and not (between and current.training):
             outputs, states = _job_by_job(current, prefix, module, folded)
@@ -53,7 +54,8 @@ def recurrent(prefix: str, module: nn.LSTM | nn.GRU) -> Layer:
             values = ways[0] if directions == 1 else torch.cat(ways, -1)
             if module.dropout and layer < module.num_layers - 1:
                 values = current.dropped(values, module.dropout, axis=1)
-        # One layout for any number of jobs: what comes next may sum up in the order of memory.
+        # The layout does not depend on the number of jobs, as later sums may follow the order of
+        # memory.
         outputs_of_rows = values.transpose(1, 2).contiguous().flatten(0, 1)
         last_ones = tuple(torch.stack(column).flatten(1, 2) for column in zip(*last, strict=True))
         return (
@@ -67,14 +69,14 @@ def recurrent(prefix: str, module: nn.LSTM | nn.GRU) -> Layer:
 def _job_by_job(
     current: Pass, prefix: str, module: nn.LSTM, folded: Tensor
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """An LSTM by torch's library, one job after the other: outputs, and last outputs and cells."""
+    """An LSTM by torch's library, job after job: outputs, and last outputs and cells."""
     names: list[str] = [name for weights in module._all_weights for name in weights]
     weights = [current.tensors[f"{prefix}.{name}"].unbind(0) for name in names]
     found = []
     for job, rows in enumerate(current.by_job(folded).unbind(0)):
         layers = module.num_layers * (2 if module.bidirectional else 1)
         zeros = rows.new_zeros(layers, len(rows), module.hidden_size)
-        own = [one[job].clone() for one in weights]  # from a cache line on, whatever the job
+        own = [one[job].clone() for one in weights]  # starts on a cache line, for every job
         found.append(
             torch._VF.lstm(
                 rows.contiguous(),
@@ -95,7 +97,9 @@ def _job_by_job(
 def _one_direction(
     current: Pass, prefix: str, suffix: str, values: Tensor, size: int, lstm: bool
 ) -> tuple[Tensor, ...]:
-    """Outputs (jobs, places, rows, size) of values (jobs, places, rows, features), a last cell."""
+    """Outputs (jobs, places, rows, size) for values (jobs, places, rows, features), and the last
+    cell.
+    """
 
     def named(name: str) -> Tensor | None:
         return current.tensors.get(f"{prefix}{name}{suffix}")
@@ -116,12 +120,12 @@ def _one_direction(
 
 
 def _rows_last(values: Tensor) -> Tensor:
-    """(jobs, places, rows, features) as (jobs, places, features, rows), and back: a copy."""
+    """(jobs, places, rows, features) as (jobs, places, features, rows) or vice versa: a copy."""
     return values.transpose(2, 3).clone(memory_format=torch.contiguous_format)
 
 
 def _weights_gradient(slopes: Tensor, outputs: Tensor) -> Tensor:
-    """Of the recurrent weights (jobs, gates, size): slopes times the outputs one place before.
+    """The recurrent weights' gradient (jobs, gates, size): slopes times the preceding outputs.
 
     slopes (jobs, places, rows, gates), outputs (jobs, places, rows, size).
     """
@@ -131,10 +135,10 @@ def _weights_gradient(slopes: Tensor, outputs: Tensor) -> Tensor:
 
 
 class _Lstm(torch.autograd.Function):
-    """Gates (jobs, places, rows, 4 size) before the state's share, recurrent weights.
+    """From the inputs' gates (jobs, places, rows, 4 size) and the recurrent weights.
 
     Returns the outputs (jobs, places, rows, size) and the last cell (jobs, rows, size). Gates are
-    torch's: input, forget, cell, output.
+    in torch's order: input, forget, cell, output.
     """
 
     @staticmethod
@@ -165,7 +169,7 @@ class _Lstm(torch.autograd.Function):
         size, places = weight.shape[2], acts.shape[1]
         slopes = _rows_last(slopes)
         found = torch.empty_like(acts)
-        # of every sigmoid gate s (1 - s), of the tanh gate 1 - g^2, of all places at once
+        # derivatives at all places at once: s (1 - s) for sigmoid gates, 1 - g^2 for the tanh gate
         steep = acts * (1 - acts)
         new = acts[:, :, 2 * size : 3 * size]
         steep[:, :, 2 * size : 3 * size] = 1 - new * new
@@ -191,9 +195,9 @@ class _Lstm(torch.autograd.Function):
 
 
 class _Gru(torch.autograd.Function):
-    """Gates (jobs, places, rows, 3 size) of the inputs, recurrent weights and their bias.
+    """From the inputs' gates (jobs, places, rows, 3 size), the recurrent weights and their bias.
 
-    Returns the outputs (jobs, places, rows, size). Gates are torch's: reset, update, new.
+    Returns the outputs (jobs, places, rows, size). Gates are in torch's order: reset, update, new.
     """
 
     @staticmethod
@@ -252,5 +256,5 @@ class _Gru(torch.autograd.Function):
 
 
 def recurrent_obstacle(module: nn.LSTM | nn.GRU) -> str | None:
-    """What keeps a recurrent layer from its batched form; None where nothing does."""
+    """Why a recurrent layer has no batched form; None if it has one."""
     return "its outputs are projected" if module.proj_size else None

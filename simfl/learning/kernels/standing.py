@@ -1,8 +1,8 @@
 """Outputs of fixed layers, computed once for each row.
 
-A loss that runs the global model beside the one that trains, or trains a head alone, asks for the
-same values in every pass over a client's rows. They are remembered by row. A row has the value that
-was computed first, at whatever place of a batch, so that a job's bits do not depend on its company.
+A loss that also runs the global model, or that trains only a head, needs the same values in every
+pass over a client's rows. They are remembered by row. A row keeps the value that was computed
+first, wherever it was in a batch, so a job's bits do not depend on the other jobs.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from torch import Tensor
 
 
 class Standing:
-    """Remembers by row, for some tensors that live as long as this does.
+    """Remembers values by row, for tensors that live as long as this object.
 
-    `tensors` are those: of others it cannot be told whether they are what they were. `count` is
-    how many rows there are in all.
+    `tensors` are those: of other tensors it is unknown whether they have changed. `count` is the
+    total number of rows.
     """
 
     def __init__(self, tensors: Iterable[Tensor], count: int) -> None:
@@ -33,10 +33,11 @@ class Standing:
         valid: Tensor,
         compute: Callable[[], Tensor],
     ) -> Tensor:
-        """What `compute` makes, by means of these tensors, of the rows at `places` (jobs, rows).
+        """The values that `compute` derives from these tensors, for the rows at `places` (jobs,
+        rows).
 
-        Its values are (jobs, rows, ...), each of its row and its job's tensors alone; where `valid`
-        is 0 they do not count.
+        They are (jobs, rows, ...); each depends only on its row and its job's tensors. Values where
+        `valid` is 0 are not remembered.
         """
         if not all(tensor.data_ptr() in self._known for tensor in tensors):
             return compute()
@@ -59,7 +60,7 @@ class _Rows:
         self._values: Tensor | None = None
 
     def taken(self, places: Tensor, valid: Tensor, compute: Callable[[], Tensor]) -> Tensor:
-        """The values at these places, of which those that are not there yet are computed."""
+        """The values at these places; missing ones are computed."""
         wanted = places.flatten()
         if not self._whole:
             self._put(wanted, valid.flatten(), compute)
@@ -67,7 +68,7 @@ class _Rows:
         return self._values.index_select(0, wanted).view(*places.shape, *self._values.shape[1:])
 
     def _put(self, wanted: Tensor, valid: Tensor, compute: Callable[[], Tensor]) -> None:
-        """Holds the values of those of the wanted rows that count and are not there yet."""
+        """Store the values of those wanted rows that are valid and missing."""
         if self._held is None:
             self._held = torch.zeros(self._count, dtype=torch.bool, device=wanted.device)
         new = ((valid != 0) & ~self._held[wanted]).nonzero().squeeze(1)

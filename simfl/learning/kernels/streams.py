@@ -1,7 +1,7 @@
-"""Random draws of jobs that are trained together: each from its own generator.
+"""Random draws of jobs that are trained together, each from its own generator.
 
 The draws are those that the module itself would make for the job's rows alone, in the same order,
-so that neither company nor padding shows in them.
+so they depend neither on the other jobs nor on padding.
 """
 
 from __future__ import annotations

@@ -34,9 +34,7 @@ class Losses(Protocol):
     def with_gradients(
         self, theta: FloatArray, counts: Sequence[IntArray] | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Mean losses (agents,) and gradients (agents, d); `counts` gives multiplicities of
-        examples.
-        """
+        """Mean losses (agents,) and gradients (agents, d); `counts`: multiplicities of examples."""
 
     def weighted(self, theta: FloatArray, shares: FloatArray) -> tuple[float, FloatArray]:
         """sum_i shares_i L_i(theta), for `shares` (agents,), and its gradient (d,)."""
