@@ -19,21 +19,21 @@ from simfl.learning.workers.packing import unpack
 from simfl.learning.workers.pool import Handler, sendable
 
 Split = Callable[[Sequence[Any]], tuple[Sequence[Any], Sequence[Parameters]]]
-"""Answers as they are sent, and what stays at the worker."""
+"""Answers as they are sent, and the parts that stay at the worker."""
 
 
 @runtime_checkable
 class Remarking(Protocol):
-    """A handler that has more to say than its answers."""
+    """A handler with remarks in addition to its answers."""
 
     def remarks(self) -> Sequence[Any]:
-        """What there is to be told since this was asked the last time."""
+        """Remarks since the last call."""
 
 
 class Answering:
     """A worker's side; `fetch` gets a bundle by its handle.
 
-    The tensors of bundles that the last request needed are kept for the next.
+    The tensors of bundles that the last request needed are kept for the next one.
     """
 
     def __init__(self, fetch: Callable[[Any], Any]) -> None:
@@ -48,11 +48,11 @@ class Answering:
     def begin(
         self, prepare: Sequence[Callable[[], object]], setup: bytes, shared: Bytes
     ) -> Mapping[str, Any]:
-        """Make ready to answer; on what numeric platform that will be.
+        """Prepare to answer; returns this worker's numeric platform.
 
-        `setup` is a pickled tuple of what describes the platform, what makes the handler, what
-        splits its answers into those that are sent and what is held here, the device, and header
-        and layout of what is `shared`, which is only read.
+        `setup` is a pickled tuple: functions that describe the platform, create the handler, and
+        split its answers into what is sent and what is held here; the device; and header and layout
+        of `shared`, which is read-only.
         """
         torch.set_num_threads(1)
         for one in prepare:
@@ -72,11 +72,11 @@ class Answering:
         forgotten: Sequence[int],
         wanted: Wanted = (),
     ) -> Crate:
-        """False, the handler's remarks, the wall seconds that answering took it, and the answers to
-        a request; or True and what was raised.
+        """False, the handler's remarks, the wall seconds of answering, and the answers to a
+        request; or True and the exception.
 
-        With a number for what is `held`, that part of the answers stays here, until it is
-        `forgotten`; its parts of sums that are `wanted` come last.
+        If `held` is a number, part of the answers stays here under this number until it is
+        `forgotten`; its contributions to the `wanted` sums come last.
         """
         for number in forgotten:
             self._held.pop(number, None)
@@ -90,7 +90,7 @@ class Answering:
         try:
             began = time.perf_counter()
             answers = self._handle(values)
-            if held is not None:  # an accelerator has done its work when it is split
+            if held is not None:  # an accelerator has finished when the answers are split
                 answers, self._held[held] = self._split(answers)
             answer = [False, self._remarks(), time.perf_counter() - began, *answers]
             if held is not None and wanted:
@@ -101,18 +101,20 @@ class Answering:
                         for weights, members in wanted
                     ]
                 )
-        except Exception as error:  # noqa: BLE001  # a user's loss may raise anything: passed on
+        except Exception as error:  # noqa: BLE001  # a user's loss may raise anything
             answer = [True, sendable(error)]
         return Crate.of(answer)
 
     def fetch(self, held: int) -> Crate:
-        """What is held of one request, after False."""
+        """False, followed by what is held of one request."""
         return Crate.of([False, *self._held[held]])
 
     def partial_sum(
         self, weights: Sequence[float], members: Mapping[int, tuple[int, int]]
     ) -> Crate:
-        """False and the part of a sum whose members are held here: by place, request and place."""
+        """False and the part of a sum whose members are held here; `members`: by place, request and
+        index.
+        """
         held = {place: self._held[held][number] for place, (held, number) in members.items()}
         return Crate.of([False, _part(weights, held)])
 

@@ -1,7 +1,7 @@
-"""Sends values with tensors between two processes: by shared memory or a pipe.
+"""Sends values with tensors between two processes, by shared memory or a pipe.
 
-A parcel that finds room in the shared memory costs two copies and a message of a few bytes, which
-never waits for the other side; any other goes through the pipe, which does.
+A parcel that fits the shared memory costs two copies and a message of a few bytes, which never
+waits for the other side; any other goes through the pipe and may wait.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from torch import Tensor
 from simfl.learning.workers.packing import Layout, pack, unpack, write
 
 _MESSAGE = struct.Struct("<?qq")
-"""Whether the values lie in the shared memory, bytes of their tensors, bytes of all else."""
+"""Whether the values are in shared memory, bytes of their tensors, bytes of the rest."""
 
 
 def shared_memory(size_bytes: int) -> Tensor:
-    """So many bytes (uint8) in memory that processes can share."""
+    """So many bytes (uint8) of memory that processes can share."""
     flat: Tensor = torch.empty(max(size_bytes, 1), dtype=torch.uint8)
-    return flat.share_memory_()  # type: ignore[no-untyped-call,no-any-return]  # torch's gap
+    return flat.share_memory_()  # type: ignore[no-untyped-call,no-any-return]  # untyped in torch
 
 
 @dataclass(frozen=True)
 class Parcel:
-    """Values made ready for sending."""
+    """Values prepared for sending."""
 
     layout: Layout
     tensors: list[Tensor]
@@ -38,16 +38,18 @@ class Parcel:
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> Parcel:
-        """Pack values, whose tensors are read when the parcel is sent; raises what `pack` does."""
+        """Pack values, whose tensors are read when the parcel is sent; raises the errors of
+        `pack`.
+        """
         header, layout, tensors, size = pack(values)
         return cls(layout, tensors, size, pickle.dumps((header, layout)))
 
 
 class Channel:
-    """One end of a line between two processes.
+    """One end of a connection between two processes.
 
-    `outgoing` and `incoming` are rooms of shared memory (uint8), used in turns: as many parcels may
-    be under way in one direction, unread, as there are rooms. The other end has them swapped.
+    `outgoing` and `incoming` are buffers of shared memory (uint8), used in turn: as many unread
+    parcels may be in transit in one direction as there are buffers. The other end has them swapped.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class Channel:
         return parcel.tensor_bytes + len(parcel.rest) <= len(self._outgoing[0])
 
     def send(self, parcel: Parcel) -> None:
-        """Send; raises OSError where the other side is gone."""
+        """Send a parcel; raises OSError if the other side is gone."""
         room = self._outgoing[self._sent % len(self._outgoing)]
         self._sent += 1
         fits = self.has_room(parcel)
@@ -83,7 +85,7 @@ class Channel:
             self.connection.send_bytes(flat.numpy().data)
 
     def receive(self) -> list[Any]:
-        """The next values, their tensors copied; raises what `Connection.recv` raises."""
+        """The next values, with copied tensors; raises the errors of `Connection.recv`."""
         room = self._incoming[self._received % len(self._incoming)]
         self._received += 1
         fits, tensor_bytes, rest_bytes = _MESSAGE.unpack(self.connection.recv_bytes())

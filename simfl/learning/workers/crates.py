@@ -1,7 +1,7 @@
-"""Requests to workers without shared memory: data needed by several is sent once.
+"""Requests to workers without shared memory; data needed by several requests are sent once.
 
-A tensor that is in several requests (a state's weights, what its jobs have in common), or comes up
-again later, is put where every worker can fetch it, and stands in a request as a place only.
+A tensor that occurs in several requests (a state's weights, or what its jobs share), or again in a
+later one, is stored where every worker can fetch it; requests only refer to it.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Bundle:
-    """Tensors in one flat run of bytes."""
+    """Tensors in one flat block of bytes."""
 
     run: Run
     flat: Bytes
 
     @staticmethod
     def of(tensors: Sequence[Tensor]) -> Bundle:
-        """Tensors of any device, copied."""
+        """Tensors on any device, copied."""
         run, end = laid_out(tensors)
         flat = torch.empty(end, dtype=torch.uint8)
         write(flat, [run], list(tensors))
         return Bundle(run, flat.numpy())
 
     def tensors(self, device: torch.device) -> list[Tensor]:
-        """Copies of them, on a device."""
+        """Copies of the tensors, on a device."""
         return [one.to(device) for one in copies(readable(self.flat), self.run)]
 
 
 @dataclass(frozen=True)
 class Crate:
-    """Values and where their tensors lie: in `own` (0) or in one of the bundles of `fetched`.
+    """Values, and where their tensors are: in `own` (0) or in one of the bundles of `fetched`.
 
-    `places` are bundle and place in it, of each tensor; `fetched` are handles of bundles.
+    `places` are bundle and index within it, for each tensor; `fetched` are handles of bundles.
     """
 
     header: bytes
@@ -65,23 +65,26 @@ class Crate:
 
     @staticmethod
     def of(values: Sequence[Any]) -> Crate:
-        """Values with all that they need; raises what pickle raises."""
+        """Values with all their tensors; raises the errors of pickle."""
         header, tensors, counts = separated(values)
         places = [(0, place) for place in range(len(tensors))]
         return Crate(header, len(counts), places, Bundle.of(tensors))
 
     def unpacked(self, device: torch.device, bundles: Sequence[Sequence[Tensor]] = ()) -> list[Any]:
-        """The values, with tensors on this device; `bundles` are the tensors of those fetched."""
+        """The values, with tensors on this device; `bundles` are the tensors of the fetched
+        bundles.
+        """
         all_tensors = [self.own.tensors(device), *bundles]
         tensors = [all_tensors[bundle][place] for bundle, place in self.places]
         return joined(self.header, tensors, self.values)
 
 
 def readable(flat: Bytes) -> Tensor:
-    """Bytes as a tensor that is only read, wherever they lie; on a cache line, where kernels give
-    the bits that they give elsewhere."""
+    """Bytes as a read-only tensor, wherever they are stored; aligned to a cache line, so that
+    kernels give the same bits as elsewhere.
+    """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that they can only be read is meant
+        warnings.simplefilter("ignore", UserWarning)  # that the tensor is read-only is intended
         tensor = torch.from_numpy(flat)
     return tensor if tensor.data_ptr() % ALIGNMENT == 0 else tensor.clone()
 
@@ -101,7 +104,7 @@ class _Separated:
 
 
 class Sender:
-    """Makes crates. `put` takes a bundle and returns a handle by which workers get it."""
+    """Makes crates. `put` stores a bundle and returns a handle by which workers get it."""
 
     def __init__(self, put: Callable[[Bundle], Any]) -> None:
         self._put = put
@@ -109,9 +112,9 @@ class Sender:
         self._shared: dict[int, _Shared] = {}
 
     def crates(self, requests: Sequence[Sequence[Any]]) -> Callable[[int], Crate]:
-        """What makes the crate of a request by its number, any number of times.
+        """A function that makes the crate of a request by its number, any number of times.
 
-        Raises what pickle raises for objects that it cannot handle.
+        Raises the errors of pickle for objects that cannot be pickled.
         """
         parts = []
         for request in requests:
@@ -121,7 +124,7 @@ class Sender:
         return lambda number: self._crate(parts[number])
 
     def _share(self, requests: Sequence[_Separated]) -> None:
-        """Put what is needed more than once, together with what the same requests need."""
+        """Store what is needed more than once, grouped by the requests that need it."""
         self._sent = {key: ref for key, ref in self._sent.items() if ref() is not None}
         self._shared = {key: one for key, one in self._shared.items() if one.tensor() is not None}
         users: dict[int, list[int]] = {}

@@ -1,9 +1,9 @@
-"""Sums of updates that workers compute before they are needed.
+"""Sums of updates that workers compute before they are requested.
 
-How an algorithm weighs updates is known only when it adds them up. Most weigh them by their
-examples, all that a server's state was sent out for at once: each edge server has a state of its
-own. Then parts of these sums can come with the answers, and be merged while other workers are
-still busy.
+How an algorithm weights updates is known only when it sums them. Most weight them by their numbers
+of examples, over all clients that were sent the same server state at once (each edge server has its
+own state). In that case parts of these sums can be sent with the answers, and merged while other
+workers are still busy.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from simfl.learning.sums import PartialSum, shares
 from simfl.learning.task import Task
 
 Wanted = Sequence[tuple[Sequence[float], Mapping[int, int]]]
-"""Of each sum the weights of all members, and by place in it the answer to a request that stands
-there, by number."""
+"""For each sum the weights of all members, and the members in this request: place -> answer's
+index.
+"""
 
 
 class Foreseen:
-    """The mean of updates by their examples, in canonical order; workers are asked for it where it
-    is `wanted`."""
+    """The mean of updates weighted by their examples, in canonical order; workers compute it if
+    `wanted`.
+    """
 
     def __init__(self, sizes: Sequence[int], *, wanted: bool) -> None:
         self.weights = shares(sizes) if any(sizes) else []
@@ -28,17 +30,17 @@ class Foreseen:
         self._sum: PartialSum | None = PartialSum(self.weights) if self.wanted else None
 
     def take(self, part: PartialSum) -> None:
-        """The part of one request."""
+        """Add the part from one request."""
         if self._sum is not None:
             self._sum.merge(part)
 
     def is_the(self, weights: Sequence[float], members: Mapping[int, int]) -> bool:
-        """Whether a sum with these weights is this one; `members`: what stands at which place."""
+        """Whether a sum with these weights is this one; `members` maps places to members."""
         same = len(members) == len(self.weights) and list(weights) == self.weights
         return same and all(place == member for place, member in members.items())
 
     def taken(self) -> PartialSum | None:
-        """The sum, where workers were asked for it; it is given away once."""
+        """The sum, if workers computed it; returned only once."""
         found, self._sum = self._sum, None
         return found
 
@@ -46,7 +48,7 @@ class Foreseen:
 class ForeseenSums:
     """A mean for each state that these cohorts' jobs start from.
 
-    `places` say of each cohort's jobs in which mean they are, and where there.
+    For each cohort's jobs, `places` give the mean that they belong to and their place in it.
     """
 
     def __init__(self, cohorts: Sequence[Sequence[Task]], *, wanted: bool) -> None:
@@ -67,16 +69,16 @@ class ForeseenSums:
         ]
 
     def of(self, number: int) -> Wanted:
-        """What a worker is asked for with the answers to this request."""
+        """The sums to be sent with the answers to this request."""
         return [(mean.weights, members) for mean, members in self._in(number)]
 
     def take(self, number: int, parts: Sequence[PartialSum]) -> None:
-        """What came with the answers to this request."""
+        """Add what came with the answers to this request."""
         for (mean, _), part in zip(self._in(number), parts, strict=True):
             mean.take(part)
 
     def _in(self, number: int) -> Iterator[tuple[Foreseen, Mapping[int, int]]]:
-        """The means that a request's answers are members of, with those of each."""
+        """The means that a request's answers belong to, each with its members."""
         held: dict[Foreseen, dict[int, int]] = {}
         for place, (mean, member) in enumerate(self.places[number]):
             if mean.wanted:

@@ -19,16 +19,16 @@ from simfl.learning.workers.foreseen import Wanted
 from simfl.learning.workers.remote_pool import Line, NoWorkers, WorkerLost
 
 ROUNDING = 1e-6
-"""Of a worker, by which there may seem to be less room than there is: 0.3 / 0.1 < 3."""
+"""Tolerance in workers when computing the available room, since 0.3 / 0.1 < 3."""
 
 
 @dataclass(frozen=True)
 class RayWorkers:
     """Where a run's workers are: on the Ray cluster at `address`.
 
-    "auto" is the cluster that this machine belongs to, "local" one that is begun here. Each worker
-    occupies so many CPU cores and GPUs (shares are fine); with GPUs it trains on one. A worker
-    that does not answer for `give_up_s` is given up, and what it did is asked of another one.
+    "auto" is the cluster that this machine belongs to, "local" a new one on this machine. Each
+    worker occupies so many CPU cores and GPUs (may be fractional); with GPUs it trains on one. A
+    worker that does not answer for `give_up_s` is given up, and its jobs are given to another one.
     """
 
     address: str = "auto"
@@ -38,17 +38,17 @@ class RayWorkers:
 
     @property
     def device(self) -> str:
-        """What workers train on."""
+        """The kind of device that workers train on."""
         return "cuda" if self.gpus_per_worker else "cpu"
 
     @property
     def memory_share(self) -> float:
-        """What each worker counts on of a GPU's memory: others who train on it have the rest."""
+        """The share of a GPU's memory that each worker may use."""
         return min(1.0, self.gpus_per_worker or 1.0)
 
 
 class RayCluster:
-    """The cluster, as `RemotePool` uses it. Raises `MissingRay`."""
+    """The cluster for `RemotePool`. Raises `MissingRay`."""
 
     def __init__(self, workers: RayWorkers) -> None:
         self._ray = connect(workers.address)
@@ -60,28 +60,30 @@ class RayCluster:
         self._actor = self._ray.remote(**self._options)(_Actor)
 
     def room(self) -> int:
-        """How many workers there is room for now."""
+        """How many workers the cluster has room for now."""
         free = self._ray.available_resources()
         return min(
             int(free.get(what, 0) / each + ROUNDING) for what, each in self._needs.items() if each
         )
 
     def line(self) -> Line:
-        """A new worker, which is started as soon as there is room for it."""
+        """A new worker, which starts as soon as there is room for it."""
         return RayLine(self._ray, self._actor.remote())
 
     def put(self, value: Any) -> Any:
-        """Into the object store: each machine gets it once, and all its workers read it there."""
+        """Put a value into the object store: each machine gets it once, shared by all its
+        workers.
+        """
         return self._ray.put(value)
 
     def wait(self, handles: Sequence[Any], longest_s: float) -> list[Any]:
-        """Those that are done, after waiting for the first of them."""
+        """The finished handles, after waiting for the first of them."""
         done, rest = self._ray.wait(list(handles), timeout=longest_s)
         more, _ = self._ray.wait(rest, num_returns=len(rest), timeout=0) if rest else ([], [])
         return [*done, *more]
 
     def get(self, handle: Any) -> Any:
-        """What a handle that is done stands for; raises WorkerLost, and what was raised there."""
+        """The value of a finished handle; raises WorkerLost, or the exception raised there."""
         errors = self._ray.exceptions
         try:
             return self._ray.get(handle)
@@ -92,7 +94,7 @@ class RayCluster:
             raise WorkerLost(f"{type(error).__name__}: {said}") from error
 
     def what_is_asked(self) -> str:
-        """What each worker needs, in words."""
+        """What each worker needs, as text."""
         each = " and ".join(f"{amount:g} {what}" for what, amount in self._needs.items() if amount)
         free = self._ray.available_resources()
         there = ", ".join(f"{free.get(what, 0):g} {what}" for what in self._needs)
@@ -101,7 +103,7 @@ class RayCluster:
     def asked(
         self, what: Callable[[], Any], prepare: Sequence[Callable[[], object]], longest_s: float
     ) -> Any:
-        """What a worker that is there for this question alone says; raises `NoWorkers`."""
+        """The answer of a worker started only for this question; raises `NoWorkers`."""
         remote = self._ray.remote(**self._options)(_said)
         handle = remote.remote(tuple(prepare), pickle.dumps(what))
         try:
@@ -124,14 +126,14 @@ def _said(prepare: Sequence[Callable[[], object]], what: bytes) -> Any:
 
 
 class _Actor(Answering):
-    """A worker, as Ray starts it."""
+    """A worker, as started by Ray."""
 
     def __init__(self) -> None:
         self._brought: dict[str, Bundle] = {}
         super().__init__(lambda name: self._brought[name])
 
     def answer_with(self, names: Sequence[str], request: Crate, *rest: Any) -> Crate:
-        """See `answer`. Behind its arguments come bundles of these names."""
+        """See `answer`. Its arguments are followed by bundles with these names."""
         count = len(rest) - len(names)
         self._brought = dict(zip(names, rest[count:], strict=True))
         try:
@@ -140,12 +142,12 @@ class _Actor(Answering):
             self._brought = {}
 
     def where(self) -> str:
-        """Its machine's name, and its process."""
+        """The name of its machine, and its process ID."""
         return f"{socket.gethostname()}, process {os.getpid()}"
 
 
 class RayLine:
-    """A worker, as who asks it sees it (`Line`)."""
+    """A worker as seen by its client (`Line`)."""
 
     def __init__(self, ray: Any, actor: Any) -> None:
         self._ray = ray
@@ -154,13 +156,13 @@ class RayLine:
         self._there: set[str] = set()
 
     def begin(self, prepare: Sequence[Any], setup: Any, shared: Any) -> Any:
-        """Have it made ready: handle of its platform."""
+        """Have the worker prepared; returns the handle of its platform."""
         return self._actor.begin.remote(prepare, setup, shared)
 
     def ask(self, crate: Crate, held: int | None, forgotten: Sequence[int], wanted: Wanted) -> Any:
-        """Hand it a request: handle of the answer."""
-        # Ray brings arguments along. A handle within one the worker would have to ask for, here,
-        # and Ray would keep book of who has it.
+        """Send a request; returns the handle of the answer."""
+        # Ray delivers arguments. If they were nested handles, the worker would have to ask for
+        # them, and Ray would track their users.
         fetched = {one.hex(): one for one in crate.fetched}
         new = {name: one for name, one in fetched.items() if name not in self._there}
         self._there = set(fetched)  # which is what `Answering` keeps
@@ -170,23 +172,23 @@ class RayLine:
         )
 
     def fetch(self, held: int) -> Any:
-        """Handle of what it holds of a request."""
+        """The handle of what it holds of a request."""
         return self._actor.fetch.remote(held)
 
     def partial_sum(self, weights: Sequence[float], members: Mapping[int, tuple[int, int]]) -> Any:
-        """Handle of a part of a sum."""
+        """The handle of a part of a sum."""
         return self._actor.partial_sum.remote(weights, members)
 
     def where(self) -> str:
-        """The machine that it is on, and its process."""
+        """The worker's machine and process."""
         try:
             return f"{self._ray.get(self._where, timeout=0)}"
         except self._ray.exceptions.RayError:
             return "one that never began"
 
     def end(self) -> None:
-        """End it."""
-        # At the end of the process Ray may be gone, and asking it would begin another cluster.
+        """End the worker."""
+        # When the process exits, Ray may be gone, and a call to it would start another cluster.
         if self._ray.is_initialized():
             with suppress(self._ray.exceptions.RayError):
                 self._ray.kill(self._actor)

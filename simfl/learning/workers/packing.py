@@ -1,7 +1,7 @@
-"""Packs objects with tensors into a header and one flat run of bytes.
+"""Packs objects with tensors into a header and one flat block of bytes.
 
 A tensor that occurs several times is packed once, and is one object again after unpacking. The
-tensors of one object lie side by side and are copied out in one piece, which they then share.
+tensors of one object are adjacent and are copied out as one block, whose memory they then share.
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ import torch
 from torch import Tensor
 
 ALIGNMENT = 64
-"""Bytes: every tensor starts on a cache line, where kernels give the bits they give elsewhere."""
+"""Bytes: every tensor starts on a cache line, so that kernels give the same bits as elsewhere."""
 
 
 def _packed_tensor(place: int) -> Tensor:
-    """Stands in a header for the tensor of this place; what unpickles it knows the tensors."""
+    """Represents the tensor at this index in a header; the unpickler replaces it."""
     raise RuntimeError(f"tensor {place} can be unpacked by `unpack` alone")
 
 
 class _Packer(pickle.Pickler):
-    """Pickles tensors as places in `tensors`."""
+    """Pickles tensors as indices into `tensors`."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
         self.tensors: list[Tensor] = []
 
     def reducer_override(self, found: Any) -> Any:
-        """A tensor's place, asked once per tensor; NotImplemented leaves the rest to pickle."""
+        """The index of a tensor, requested once per tensor; NotImplemented leaves other objects to
+        pickle.
+        """
         if not isinstance(found, Tensor):
             return NotImplemented
         self.tensors.append(found)
@@ -46,22 +48,22 @@ class _Unpacker(pickle.Unpickler):
         self.tensors = tensors
 
     def find_class(self, module: str, name: str) -> Any:
-        """What a header names; places become their tensors."""
+        """The object that a header names; indices become their tensors."""
         if name == _packed_tensor.__name__ and module == __name__:
             return self.tensors.__getitem__
         return super().find_class(module, name)
 
 
 Run = list[tuple[torch.dtype, torch.Size, int]]
-"""Per tensor of an object that no earlier one has: dtype, shape, offset in bytes."""
+"""For each tensor first used by an object: dtype, shape, offset in bytes."""
 
 Layout = list[Run]
 
 
 def pack(values: Sequence[Any]) -> tuple[bytes, Layout, list[Tensor], int]:
-    """What `unpack` needs, the tensors to be written by `write`, and how many bytes they take.
+    """The header and layout for `unpack`, the tensors for `write`, and their total bytes.
 
-    Raises what pickle raises for objects that it cannot handle.
+    Raises the errors of pickle for objects that cannot be pickled.
     """
     header, tensors, counts = separated(values)
     layout: Layout = []
@@ -74,9 +76,9 @@ def pack(values: Sequence[Any]) -> tuple[bytes, Layout, list[Tensor], int]:
 
 
 def separated(values: Sequence[Any]) -> tuple[bytes, list[Tensor], list[int]]:
-    """The values without their tensors, these, and how many of them each value is the first to use.
+    """The values without tensors, the tensors, and how many of them each value is the first to use.
 
-    Raises what pickle raises for objects that it cannot handle.
+    Raises the errors of pickle for objects that cannot be pickled.
     """
     file = io.BytesIO()
     packer = _Packer(file)
@@ -89,13 +91,13 @@ def separated(values: Sequence[Any]) -> tuple[bytes, list[Tensor], list[int]]:
 
 
 def joined(header: bytes, tensors: list[Tensor], values: int) -> list[Any]:
-    """So many values again of what `separated` made of them."""
+    """The inverse of `separated`, for so many values."""
     unpacker = _Unpacker(io.BytesIO(header), tensors)
     return [unpacker.load() for _ in range(values)]
 
 
 def laid_out(tensors: Sequence[Tensor], start: int = 0) -> tuple[Run, int]:
-    """Places of tensors side by side from byte `start` on, and where they end."""
+    """Offsets of adjacent tensors from byte `start` on, and where they end."""
     run, end = [], start
     for tensor in tensors:
         run.append((tensor.dtype, tensor.shape, end))
@@ -111,14 +113,14 @@ def write(flat: Tensor, layout: Layout, tensors: list[Tensor]) -> None:
 
 
 def unpack(header: bytes, layout: Layout, flat: Tensor, *, share: bool = False) -> list[Any]:
-    """The objects again; their tensors are copies, or with `share` views of `flat`."""
+    """The objects again; their tensors are copies or, with `share`, views of `flat`."""
     read = _views if share else copies
     tensors = [tensor for run in layout for tensor in read(flat, run)]
     return joined(header, tensors, len(layout))
 
 
 def copies(flat: Tensor, run: Run) -> list[Tensor]:
-    """The tensors of one run, copied in one piece."""
+    """The tensors of one run, copied as one block."""
     if not run:
         return []
     (_, _, start), (dtype, shape, last) = run[0], run[-1]
@@ -128,7 +130,7 @@ def copies(flat: Tensor, run: Run) -> list[Tensor]:
 
 
 def _views(flat: Tensor, run: Run) -> list[Tensor]:
-    """The tensors of a run where they lie: one call each, for models have many small ones."""
+    """Views of the tensors of a run, with one call each, since models have many small tensors."""
     typed: dict[torch.dtype, Tensor] = {}
     views = []
     for dtype, shape, start in run:
@@ -142,6 +144,6 @@ def _views(flat: Tensor, run: Run) -> list[Tensor]:
 
 @lru_cache(maxsize=1024)
 def _strides(shape: torch.Size) -> tuple[int, ...]:
-    """Steps, in values, from one place to the next along each axis of a tensor without gaps."""
+    """Strides, in values, of a contiguous tensor."""
     wide = [max(1, size) for size in shape]
     return tuple(math.prod(wide[axis + 1 :]) for axis in range(len(wide)))

@@ -1,9 +1,9 @@
 """The batched trainer on several cores, with worker processes or threads.
 
-How many workers there are changes no bit: every cohort is computed by one of them, with one
-thread, as it would be here. A cohort whose gradients are written by hand is a chain of products
-that need no interpreter, and goes to a thread: there is nothing to start and nothing to send. In
-any other the interpreter, or a random generator of the whole process, would be in the way.
+The number of workers changes no bit: every cohort is computed by one of them with one thread, as it
+would be here. A cohort with hand-written gradients is a chain of products that do not need the
+interpreter, so it is computed in a thread: nothing is started or sent. For any other cohort, the
+interpreter or a process-wide random generator would be a bottleneck.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ from simfl.learning.workers.spread import Setup, SpreadTrainer, answered, reques
 from simfl.learning.workers.tally import WorkerShare
 
 FEWEST_FLOPS = 4e8
-"""Work of fewer floating-point operations, over all jobs, is done sooner than it is sent."""
+"""With fewer floating-point operations in all jobs, sending them takes longer than computing
+them.
+"""
 
 FEWEST_FLOPS_FOR_THREADS = 1.2e9
-"""The same for threads, which between short products wait for one another's turn in Python."""
+"""The same for threads, which take turns in Python between short products."""
 
 FEWEST_FLOPS_PER_JOB = 2e7
 """The same for one job, whose update has to be sent back."""
@@ -39,14 +41,14 @@ Trained = tuple[str, float, list[Update]]
 """Where a cohort was trained, in how many wall seconds, and its updates."""
 
 ROUNDING = 16
-"""Values that packing a tensor may add to it."""
+"""Values that alignment may add to a packed tensor."""
 
 
 class ParallelTrainer(SpreadTrainer):
     """Trains cohorts in `workers` processes or threads, which start when they are first needed.
 
-    Further arguments are the trainer's. Network, loss and augmentation must be picklable: raises
-    ValueError where they are not, and off the CPU. `prepare`: see `WorkerPool`.
+    Further arguments are the trainer's. Network, loss and augmentation must be picklable; raises
+    ValueError if they are not, or if the device is not a CPU. `prepare`: see `WorkerPool`.
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class ParallelTrainer(SpreadTrainer):
         )
 
     def pieces(self, tasks: Sequence[Task]) -> int:
-        """As many cohorts as keep every worker busy, where the work is worth sending."""
+        """As many cohorts as keep every worker busy, if the work is worth sending."""
         if not self._worth_sending(tasks):
             return super().pieces(tasks)
         return self.spread(tasks, self.pool.count)
@@ -104,7 +106,7 @@ class ParallelTrainer(SpreadTrainer):
             yield updates
 
     def trained_where(self) -> list[WorkerShare]:
-        """In this process, by thread, and in others."""
+        """Shares of this process, its threads, and other processes."""
         return self.pool.tally.shares()
 
     def close(self) -> None:

@@ -1,7 +1,8 @@
 """Worker processes with one thread each, which live until their pool is closed.
 
-A worker that dies (out of memory, killed) is replaced, and what it was doing is done again. Workers
-end with the process that made them, however it ends: they notice that nobody is left to ask them.
+A worker that dies (out of memory, killed) is replaced, and its work is done again. Workers end with
+the process that started them, for whatever reason it ends: they notice that nobody is left to ask
+them.
 """
 
 from __future__ import annotations
@@ -26,31 +27,31 @@ from simfl.learning.workers.packing import pack, unpack, write
 from simfl.learning.workers.tally import Tally
 
 MOST_DEATHS = 3
-"""Times that one request may take its worker down before it is given up."""
+"""How often a worker may die with the same request before the request is given up."""
 
 AHEAD = 2
-"""Requests that a worker has at a time: the next lies ready when it has answered one."""
+"""Requests that a worker has at a time: when it has answered one, the next is ready."""
 
 REST_BYTES = 1 << 20
-"""Room for what is not a tensor in a request or an answer."""
+"""Bytes for everything except tensors in a request or an answer."""
 
 Handler = Callable[[list[Any]], Sequence[Any]]
-"""Computes the answers to one request, a list of anything, in a worker."""
+"""Computes the answers to one request, a list of arbitrary values, in a worker."""
 
 
 class WorkerDied(RuntimeError):
-    """A request took one worker after another down."""
+    """A request caused several workers to die."""
 
 
 class WorkerPool:
     """`count` processes that answer requests.
 
-    `make_handler(shared)` is called once in every worker and returns what answers requests there.
-    The tensors of `shared` lie in memory that all processes share; the workers must not write to
-    them. `prepare` is called before anything is unpickled, with nothing. Everything must be
-    picklable: raises ValueError where it is not. Requests and answers whose tensors take at most
-    `tensor_bytes` go through shared memory, which is faster than a pipe. The `tally` says how many
-    values each process has answered.
+    `make_handler(shared)` is called once in every worker and returns the function that answers
+    requests. The tensors of `shared` are in memory that all processes share; workers must not write
+    to them. The functions `prepare` are called, without arguments, before anything is unpickled.
+    Everything must be picklable; raises ValueError otherwise. Requests and answers whose tensors
+    take at most `tensor_bytes` go through shared memory, which is faster than a pipe. The `tally`
+    counts the values that each process has answered.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class WorkerPool:
         self._stop = weakref.finalize(self, _stop, self._workers)
 
     def processes(self) -> list[int]:
-        """The workers' process numbers; empty while none has been needed."""
+        """The workers' process IDs; empty if none has been needed yet."""
         return [worker.process.pid for worker in self._workers]
 
     def close(self) -> None:
@@ -83,9 +84,10 @@ class WorkerPool:
         _stop(self._workers)
 
     def map(self, requests: Sequence[Sequence[Any]]) -> Iterator[list[Any]]:
-        """The answers, in the order of the requests, each as soon as all before it are there.
+        """The answers in the order of the requests, each as soon as all before it have arrived.
 
-        Raises what a handler raised, and WorkerDied. Whatever ends this early ends the workers.
+        Raises the exceptions of handlers, and WorkerDied. If it ends early, for any reason, the
+        workers are ended.
         """
         done = False
         try:
@@ -105,7 +107,7 @@ class WorkerPool:
             self._hand_out(waiting, requests)
             busy = {worker.connection: worker for worker in self._workers if worker.places}
             for connection in wait(list(busy)):
-                worker = busy[connection]  # type: ignore[index]  # what went in comes out
+                worker = busy[connection]  # type: ignore[index]  # connections come back as passed
                 place = worker.places[0]
                 try:
                     failed, *found = worker.channel.receive()
@@ -131,7 +133,9 @@ class WorkerPool:
                 following += 1
 
     def _hand_out(self, waiting: deque[int], requests: Sequence[Sequence[Any]]) -> None:
-        """Give every worker its next request, then those that never wait for it one ahead."""
+        """Give every worker its next request, then one ahead to those whose requests fit shared
+        memory.
+        """
         for ahead in range(AHEAD):
             for worker in self._workers:
                 if not waiting or len(worker.places) != ahead:
@@ -140,7 +144,7 @@ class WorkerPool:
                 if ahead and not worker.channel.has_room(parcel):
                     return
                 worker.places.append(waiting.popleft())
-                with suppress(OSError):  # a dead worker is found out when its answer is read
+                with suppress(OSError):  # a dead worker is noticed when its answer is read
                     worker.channel.send(parcel)
 
     def _fill(self, count: int) -> None:
@@ -160,7 +164,7 @@ class WorkerPool:
 
 
 class _Worker:
-    """One process, the line to it, and which requests it has, in their order."""
+    """One process, the connection to it, and its requests in order."""
 
     def __init__(self, arguments: tuple[Any, ...], room_bytes: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -180,7 +184,7 @@ class _Worker:
         self.name = f"process {self.process.pid}"
 
     def end(self) -> int | None:
-        """Kill the process if it is alive; its exit code."""
+        """Kill the process if it is alive; returns its exit code."""
         self.connection.close()
         self.process.kill()
         self.process.join()
@@ -195,7 +199,7 @@ def _stop(workers: list[_Worker]) -> None:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """A process started here never sees Ctrl-C, which is for the one that started it."""
+    """Processes started here never receive Ctrl-C, which is handled by their parent."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -214,7 +218,7 @@ def _serve(
     asked: Sequence[Tensor],
     answered: Sequence[Tensor],
 ) -> None:
-    """A worker's life: answer requests until nobody is there to ask."""
+    """The main function of a worker: answers requests until nobody is there to ask."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     for one in prepare:
@@ -231,7 +235,7 @@ def _serve(
             began = time.perf_counter()
             answers = handle(request)
             answer = [False, time.perf_counter() - began, *answers]
-        except Exception as error:  # noqa: BLE001  # a user's loss may raise anything: passed on
+        except Exception as error:  # noqa: BLE001  # a user's loss may raise anything
             answer = [True, sendable(error)]
         try:
             channel.send(Parcel.of(answer))
@@ -240,7 +244,7 @@ def _serve(
 
 
 def sendable(error: Exception) -> Exception:
-    """The error, or one that says the same, if it cannot be copied to another process."""
+    """The error, or one with the same text if it cannot be copied to another process."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # noqa: BLE001  # an exception class may do anything when it is copied

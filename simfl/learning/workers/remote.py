@@ -1,6 +1,6 @@
-"""The batched trainer on a cluster: its workers train all cohorts.
+"""The batched trainer on a cluster, whose workers train all cohorts.
 
-How many workers there are, and which of them are lost on the way, changes no bit.
+Neither the number of workers nor the loss of some of them changes any bit.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ from simfl.learning.workers.spread import Outcome, Setup, SpreadTrainer, answere
 from simfl.learning.workers.tally import WorkerShare
 
 Describe = Callable[[Network], Mapping[str, Any]]
-"""Says on what numeric platform a network is computed where it is called."""
+"""Describes the numeric platform of a network where it is called."""
 
 LEAST_HELD_BYTES = 2**22
-"""Of all updates of a training, from which adding them up where they lie pays if that was not
-foreseen: it is one more question to every worker, which takes as long as some megabytes on their
-way."""
+"""Bytes of all updates in a training from which summing them at the workers is worthwhile if it was
+not foreseen: it takes one more request to every worker, which costs as much as sending megabytes.
+"""
 
 
 class RemoteTrainer(SpreadTrainer):
     """Trains cohorts in `workers` workers of a cluster (0: as many as there is room for), on
-    `device`, wherever this process computes; each has `memory_share` of its memory.
+    `device`, regardless of this process's device; each may use `memory_share` of the device's
+    memory.
 
-    Network, loss and augmentation must be picklable: raises ValueError where they are not. See
-    `RemotePool` for the others; further arguments are the trainer's.
+    Network, loss and augmentation must be picklable; raises ValueError if they are not. See
+    `RemotePool` for other arguments; further ones are the trainer's.
     """
 
     def __init__(
@@ -78,11 +79,12 @@ class RemoteTrainer(SpreadTrainer):
         self._payloads = Payloads(self.pool)
 
     def cut(self, tasks: Sequence[Task]) -> list[list[int]]:
-        """Neighbours in canonical order, about as much work in each part; a part or two a worker.
+        """Parts with neighbours in canonical order and about equal work, one or two per worker.
 
-        State by state: their updates can be added up where they are. The worker cuts its part into
-        cohorts. It has two parts, the second while the first one's answer is under way, where
-        either fills cohorts as large as they get: jobs of smaller ones take longer.
+        Jobs are ordered by state, so that their updates can be summed at the workers. A worker cuts
+        its part into cohorts. There are two parts per worker, the second trained while the first
+        one's answer is sent, if both fill cohorts of the largest size; jobs in smaller cohorts take
+        longer.
         """
         sent: dict[int, list[int]] = {}
         for place in sorted(range(len(tasks)), key=lambda place: tasks[place].client):
@@ -93,7 +95,7 @@ class RemoteTrainer(SpreadTrainer):
         unit = FAN if len(tasks) >= FAN * FAN * parts else 1
         flops = [max(1.0, self.flops(tasks[place])) for place in order]
         ends = list(accumulate(flops))
-        # Where a part may end: behind whole branches of the sum of a state's updates.
+        # A part may end after complete branches of the sum of a state's updates.
         starts = accumulate(map(len, sent.values()), initial=0)
         whole = [
             start + done
@@ -109,7 +111,7 @@ class RemoteTrainer(SpreadTrainer):
 
     @property
     def _whole_cohort(self) -> int:
-        """Jobs that a worker trains together, where it has so many."""
+        """The number of jobs that a worker trains together if it has enough."""
         if self._accelerated:
             return LARGEST_COHORT
         return self.on_a_processor() if self.network.kernel_family == "stacked" else 1
@@ -118,7 +120,8 @@ class RemoteTrainer(SpreadTrainer):
         """Each cohort's updates, in the order of the cohorts."""
         costs = [sum(map(self.flops, tasks)) for tasks in cohorts]
         large = sum(map(len, cohorts)) * self.network.size_bytes >= LEAST_HELD_BYTES
-        # Who looks at single updates, once, will do so again: then they are sent at once.
+        # If single updates were needed before, they will be needed again: then they are sent at
+        # once.
         summed = self._payloads.fetched_ones <= self._payloads.summed_ones
         wanted = self._payloads.foreseen_ones >= self._payloads.other_ones
         if not (self.store is None and summed and (large or wanted)):
@@ -129,20 +132,20 @@ class RemoteTrainer(SpreadTrainer):
         yield from answered(cohorts, self._payloads.seen(answers, foreseen))
 
     def close(self) -> None:
-        """End the workers: what they occupy of the cluster is free for others."""
+        """End the workers, which frees their resources in the cluster."""
         self.pool.close()
 
     def trained_where(self) -> list[WorkerShare]:
-        """At the cluster's workers."""
+        """Shares of the cluster's workers."""
         return self.pool.tally.shares()
 
     def notices(self) -> list[Notice]:
-        """Of cohorts at workers, and what befell these."""
+        """Warnings about cohorts at workers, and about lost or refused workers."""
         return [*notices_of(self.pool.remarks), *self.pool.notices()]
 
 
 class Lies(NamedTuple):
-    """Where a payload lies: with a worker, as one of what it holds; and its place in a mean."""
+    """Where a payload is: at a worker, by its index in what it holds; and its place in a mean."""
 
     held: Held
     place: int
@@ -151,8 +154,9 @@ class Lies(NamedTuple):
 
 
 class Payloads:
-    """Payloads that lie at workers; counts those that were sent all the same, and those summed, as
-    it was foreseen or in another way."""
+    """Payloads at workers; counts those sent individually, and those summed as foreseen or
+    otherwise.
+    """
 
     def __init__(self, pool: RemotePool) -> None:
         self._pool = pool
@@ -162,13 +166,13 @@ class Payloads:
 
     @property
     def summed_ones(self) -> int:
-        """In either way."""
+        """The number of payloads summed, as foreseen or otherwise."""
         return self.foreseen_ones + self.other_ones
 
     def seen(
         self, answers: Iterable[Sequence[Any]], foreseen: ForeseenSums
     ) -> Iterator[list[Outcome]]:
-        """Answers with payloads that are elsewhere."""
+        """Answers whose payloads are elsewhere."""
         for places, (*outcomes, finite, held) in zip(foreseen.places, answers, strict=True):
             yield [
                 one._replace(payload=Elsewhere(self, Lies(held, place, mean, member), finite=ok))
@@ -178,14 +182,14 @@ class Payloads:
             ]
 
     def has(self, one: Elsewhere) -> bool:
-        """Whether its worker is there."""
+        """Whether its worker still exists."""
         return self._pool.has(one.at.held)
 
     def fetched(self, one: Elsewhere) -> Parameters:
-        """A payload itself."""
+        """The payload itself."""
         held = one.at.held
         self.fetched_ones += 1
-        if held.fetched is None:  # whoever looks at one looks at its neighbours too
+        if held.fetched is None:  # whoever needs one needs its neighbours too
             held.fetched = self._pool.fetch(held)
         payload: Parameters = held.fetched[one.at.place]
         return payload
@@ -193,7 +197,7 @@ class Payloads:
     def partial_sums(
         self, weights: Sequence[float], members: Mapping[int, Elsewhere]
     ) -> Sequence[PartialSum]:
-        """Parts of a sum: the one that is here because it was foreseen, or one per worker."""
+        """Parts of a sum: the foreseen one if it is already here, or one per worker."""
         lie: dict[int, Lies] = {place: one.at for place, one in members.items()}
         foreseen = next(iter(lie.values())).foreseen
         own = {place: one.member for place, one in lie.items() if one.foreseen is foreseen}
@@ -209,7 +213,7 @@ class Payloads:
 
 
 def split(outcomes: Sequence[Outcome]) -> tuple[list[Any], list[Parameters]]:
-    """Outcomes without their payloads and whether these are finite; and the payloads."""
+    """The outcomes without payloads and whether these are finite; and the payloads."""
     payloads = [{name: one.cpu() for name, one in each.payload.items()} for each in outcomes]
     shown = [one._replace(payload={}) for one in outcomes]
     return [*shown, list(map(all_finite, payloads))], payloads

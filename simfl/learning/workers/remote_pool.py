@@ -1,7 +1,7 @@
-"""Workers of a cluster, which may be lost, hang, or compute with different bits.
+"""Workers of a cluster, which may be lost, hang, or compute different bits.
 
-A lost worker's requests are asked of another one; so are those of a worker that hangs, which is
-given up. One whose numeric platform is not the one that the run was begun on is refused.
+A lost worker's requests are given to another one; so are those of a worker that hangs, which is
+given up. A worker whose numeric platform differs from that of the run is refused.
 """
 
 from __future__ import annotations
@@ -29,76 +29,80 @@ from simfl.learning.workers.pool import AHEAD, MOST_DEATHS, Handler, WorkerDied
 from simfl.learning.workers.tally import Tally
 
 LONGEST_WAIT_S = 5.0
-"""How long answers are waited for before anything else is looked at."""
+"""Maximum time to wait for answers before checking other events."""
 
 Platform = Mapping[str, Any]
 
 
 class WorkerLost(Exception):
-    """A worker, or the way to it, is gone; the message says how."""
+    """A worker, or the connection to it, is gone; the message says how."""
 
 
 class NoWorkers(RuntimeError):
-    """The cluster gives no worker on which this run could go on."""
+    """The cluster has no worker on which this run could continue."""
 
 
 class Line(Protocol):
-    """One worker, as who asks it sees it. Handles stand for what it will have answered."""
+    """One worker as seen by its client. Handles represent future answers."""
 
     def begin(self, prepare: Sequence[Any], setup: Any, shared: Any) -> Any:
-        """Have it made ready: handle of its platform. `setup` and `shared` are handles."""
+        """Have the worker prepared; returns the handle of its platform. `setup` and `shared` are
+        handles.
+        """
 
     def ask(self, crate: Crate, held: int | None, forgotten: Sequence[int], wanted: Wanted) -> Any:
-        """Hand it a request: handle of the answer, a crate. See `Answering.answer`."""
+        """Send a request; returns the handle of the answer, a crate. See `Answering.answer`."""
 
     def fetch(self, held: int) -> Any:
-        """Handle of what it holds of a request, a crate."""
+        """The handle of what it holds of a request, a crate."""
 
     def partial_sum(self, weights: Sequence[float], members: Mapping[int, tuple[int, int]]) -> Any:
-        """Handle of a part of a sum, in a crate. See `Answering.partial_sum`."""
+        """The handle of a part of a sum, in a crate. See `Answering.partial_sum`."""
 
     def where(self) -> str:
-        """The machine that it is on, in words."""
+        """The worker's machine, as text."""
 
     def end(self) -> None:
-        """End it, whatever it does."""
+        """End the worker, whatever it is doing."""
 
 
 class Sums(Protocol):
-    """Sums of what is held of all answers, whose parts come with them."""
+    """Sums over what is held of all answers, whose parts come with the answers."""
 
     def of(self, number: int) -> Wanted:
-        """What a worker is asked for with the answer to this request."""
+        """The sums to be sent with the answer to this request."""
 
     def take(self, number: int, parts: Sequence[PartialSum]) -> None:
-        """What came with this answer, as soon as it is there."""
+        """Add what came with this answer, as soon as it has arrived."""
 
 
 class Cluster(Protocol):
     """Where workers are started."""
 
     def room(self) -> int:
-        """How many workers there is room for now."""
+        """How many workers the cluster has room for now."""
 
     def line(self) -> Line:
-        """A new worker, which is started as soon as there is room for it."""
+        """A new worker, which starts as soon as there is room for it."""
 
     def put(self, value: Any) -> Any:
-        """Put a value where every machine of the cluster gets it from once: its handle."""
+        """Store a value so that every machine of the cluster gets it only once; returns its
+        handle.
+        """
 
     def wait(self, handles: Sequence[Any], longest_s: float) -> list[Any]:
-        """Those that are done, after waiting for the first of them."""
+        """The finished handles, after waiting for the first of them."""
 
     def get(self, handle: Any) -> Any:
-        """What a handle that is done stands for; raises WorkerLost, and what was raised there."""
+        """The value of a finished handle; raises WorkerLost, or the exception raised there."""
 
     def what_is_asked(self) -> str:
-        """What each worker needs, in words."""
+        """What each worker needs, as text."""
 
 
 @dataclass(eq=False)
 class Worker:
-    """A worker; which requests it has, in their order, and since when it has had the first."""
+    """A worker, its requests in order, and since when it has had the first of them."""
 
     line: Line
     beginning: Any
@@ -114,14 +118,14 @@ class Worker:
 
     @property
     def awaited(self) -> Any:
-        """The handle that it answers next."""
+        """The handle of its next answer."""
         return self.asked[0][1] if self.ready else self.beginning
 
 
 class Held:
-    """What a worker holds of its answer to one request, until this is let go of.
+    """What a worker holds of its answer to one request, until this object is released.
 
-    The answer took it so many wall `seconds`.
+    Answering took so many wall `seconds`.
     """
 
     def __init__(self, worker: Worker, number: int, request: Sequence[Any], seconds: float) -> None:
@@ -135,19 +139,20 @@ class Held:
         self._forget.atexit = False
 
     def moved(self, other: Held) -> None:
-        """The same, answered once more, is held by another."""
+        """Another worker has answered the request again and now holds the answer."""
         self._forget.detach()
         other._forget.detach()
         self._take(other.worker, other.number, other.seconds)
 
 
 class RemotePool:
-    """`workers` workers of a cluster (0: as many as there is room for), with `WorkerPool`'s calls.
+    """`workers` workers of a cluster (0: as many as there is room for), with the interface of
+    `WorkerPool`.
 
-    `describe` says in a worker on what platform it computes, `platform` what that has to be. A
-    request that is not answered `give_up_s` after its worker has come to it, is given up there.
-    `remarks` are what handlers said beside the answers that were taken (`Remarking`); the `tally`
-    says how many values each worker has answered, of which none was lost with it.
+    `describe` returns a worker's numeric platform, and `platform` is the required one. A request
+    that is not answered within `give_up_s` after its worker got to it is given up there. `remarks`
+    are the handlers' remarks with the answers that were used (`Remarking`); the `tally` counts the
+    values that each worker has answered, without those lost with it.
     """
 
     def __init__(
@@ -196,12 +201,13 @@ class RemotePool:
         hold: bool = False,
         foreseen: Sums | None = None,
     ) -> Iterator[list[Any]]:
-        """The answers, in the order of the requests, each as soon as all before it are there.
+        """The answers in the order of the requests, each as soon as all before it have arrived.
 
-        `costs` say how much work each is: the largest are handed out first, each to the worker
-        that has least to do. With `hold` a part of each answer stays at its worker, and the last of
-        its values is what it is `Held` by; parts of sums that are `foreseen` come along. Raises
-        what a handler raised, WorkerDied and NoWorkers. Whatever ends this early ends the workers.
+        `costs` are the requests' amounts of work: the largest are assigned first, each to the
+        worker with the least to do. With `hold`, a part of each answer stays at its worker, and the
+        answer's last value is a `Held`; parts of sums that are `foreseen` come along. Raises the
+        exceptions of handlers, WorkerDied and NoWorkers. If it ends early, for any reason, the
+        workers are ended.
         """
         done = False
         try:
@@ -212,7 +218,7 @@ class RemotePool:
                 self.close()
 
     def notices(self) -> list[Notice]:
-        """What befell workers, for the manifest."""
+        """Warnings about lost and refused workers, for the manifest."""
         found = []
         for kind, what, each in (
             ("lost_workers", "lost or given up", self.lost),
@@ -224,11 +230,11 @@ class RemotePool:
         return found
 
     def has(self, held: Held) -> bool:
-        """Whether the worker that holds it is there."""
+        """Whether the worker that holds it still exists."""
         return held.worker in self._workers
 
     def fetch(self, held: Held) -> list[Any]:
-        """What is held, here; computed once more where its worker is lost."""
+        """What is held, transferred here; computed again if its worker is lost."""
         for _ in range(MOST_DEATHS):
             try:
                 return self._waited(held.worker, held.worker.line.fetch(held.number))
@@ -239,7 +245,9 @@ class RemotePool:
     def partial_sums(
         self, weights: Sequence[float], members: Mapping[int, tuple[Held, int]]
     ) -> list[PartialSum]:
-        """Parts of a sum of what is held, one per worker; `members`: by place, place in what."""
+        """Parts of a sum of what is held, one per worker; `members`: by place, what and index
+        within it.
+        """
         parts, left = [], dict(members)
         for _ in range(MOST_DEATHS):
             asked = []
@@ -259,7 +267,7 @@ class RemotePool:
         raise WorkerDied(f"{MOST_DEATHS} workers were lost with the same answers")
 
     def _waited(self, worker: Worker, handle: Any) -> list[Any]:
-        """The values of a crate that a worker gives outside of `map`; raises WorkerLost."""
+        """The values of a crate that a worker sends outside of `map`; raises WorkerLost."""
         until = time.monotonic() + self.give_up_s
         while not self.cluster.wait([handle], min(LONGEST_WAIT_S, self.give_up_s)):
             if time.monotonic() >= until:
@@ -269,7 +277,7 @@ class RemotePool:
         return values
 
     def _again(self, lost: Sequence[Held], worker: Worker, reason: str) -> None:
-        """Have what a lost worker held computed by others, and held there."""
+        """Have other workers compute, and hold, what a lost worker held."""
         if worker in self._workers:
             self.lost.append(f"{worker.line.where()} ({reason})")
             self._end(worker)
@@ -324,10 +332,10 @@ class RemotePool:
                 following += 1
 
     def _recruit(self, requests: int, deaths: Counter[int | None]) -> None:
-        """Start workers where there are too few.
+        """Start workers if there are too few.
 
-        Those that were refused are not replaced, nor are any while some are lost as they begin and
-        there are others.
+        Refused workers are not replaced; nor are workers that were lost while starting, after
+        several such losses, as long as there are others.
         """
         wanted = min(self.count - len(self.refused), requests)
         if deaths[None] >= MOST_DEATHS and self._workers:
@@ -341,7 +349,7 @@ class RemotePool:
 
     @cached_property
     def _handles(self) -> tuple[Any, Any]:
-        """What all workers begin with: put once, when the first one starts."""
+        """What all workers start with: stored once, when the first one starts."""
         layout, tensors, size = self._shared
         flat = torch.empty(max(size, 1), dtype=torch.uint8)
         write(flat, layout, tensors)
@@ -352,7 +360,7 @@ class RemotePool:
         return [worker for worker in self._workers if not worker.ready]
 
     def _begun(self, worker: Worker, waiting: deque[int], deaths: Counter[int | None]) -> None:
-        """Take a worker that has begun, or refuse it by its machine's name."""
+        """Accept a worker that has started, or refuse it because of its platform."""
         try:
             platform = self.cluster.get(worker.beginning)
         except WorkerLost as loss:
@@ -370,7 +378,7 @@ class RemotePool:
         self._end(worker)
 
     def _end(self, worker: Worker) -> None:
-        """End a worker. Others may have waited for its room, and begin to be late only now."""
+        """End a worker. Others may have waited for its room; their time limit begins now."""
         self._workers.remove(worker)
         worker.line.end()
         if not any(one.ready for one in self._workers):
@@ -402,7 +410,7 @@ class RemotePool:
                 worker.asked.append((place, handle))
 
     def _heard(self, workers: Sequence[Worker], longest_s: float) -> list[Worker]:
-        """Who of them has answered, after waiting for somebody to."""
+        """The workers that have answered, after waiting for at least one."""
         if not workers:
             return []
         now = time.monotonic()
@@ -415,14 +423,14 @@ class RemotePool:
         return [worker for worker in workers if worker.awaited in done]
 
     def _give_up(self, waiting: deque[int], deaths: Counter[int | None]) -> None:
-        """Give up workers that have answered nothing for too long."""
+        """Give up workers that have not answered for too long."""
         late = time.monotonic() - self.give_up_s
         someone = any(worker.ready for worker in self._workers)
         for worker in [one for one in self._workers if one.busy and one.since <= late]:
             if worker.ready:
                 reason = f"no answer in {self.give_up_s:g} s (--give-up-s)"
                 self._dismiss(worker, reason, waiting, deaths)
-            elif not someone:  # else it may wait for room in the cluster as long as others work
+            elif not someone:  # else it may wait for room while others work
                 raise NoWorkers(
                     f"no worker has begun within {self.give_up_s:g} s (--give-up-s); each needs"
                     f" {self.cluster.what_is_asked()}"
@@ -431,7 +439,9 @@ class RemotePool:
     def _dismiss(
         self, worker: Worker, reason: str, waiting: deque[int], deaths: Counter[int | None]
     ) -> None:
-        """Do without a worker; what it had is asked of others, unless it is to blame."""
+        """Drop a worker; its requests go to others, unless one of them repeatedly loses its
+        worker.
+        """
         place = worker.asked[0][0] if worker.asked else None
         deaths[place] += 1
         self.lost.append(f"{worker.line.where()} ({reason})")

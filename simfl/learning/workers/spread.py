@@ -19,7 +19,7 @@ from simfl.learning.trainer import Augmentation, Loss
 
 
 class Asked(NamedTuple):
-    """What a worker is sent of a task: not the examples, which it has."""
+    """What a worker is sent of a task, without the examples, which it has."""
 
     client: int
     seed: int
@@ -32,7 +32,7 @@ class Asked(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What is sent back: not what whoever asked knows. No `memory`: that of the task, unchanged."""
+    """What is sent back, without what the sender knows. No `memory` means that it is unchanged."""
 
     payload: Parameters
     memory: Memory | None
@@ -44,7 +44,7 @@ class SpreadTrainer(BatchedTrainer):
     """A trainer whose cohorts are computed by several workers."""
 
     def spread(self, tasks: Sequence[Task], workers: int) -> int:
-        """Into how many cohorts to cut tasks so that every worker is kept busy."""
+        """The number of cohorts to split tasks into so that every worker is kept busy."""
         count = super().pieces(tasks)
         stacked = self.network.stacked
         smallest = 2 if stacked is not None and stacked.needs_company else 1
@@ -81,7 +81,7 @@ def requests(cohorts: Sequence[Sequence[Task]]) -> list[list[Asked]]:
 def answered(
     cohorts: Sequence[Sequence[Task]], answers: Iterable[Sequence[Outcome]]
 ) -> Iterator[list[Update]]:
-    """Each cohort's updates, of the answers to `requests`."""
+    """Each cohort's updates, from the answers to `requests`."""
     for tasks, outcomes in zip(cohorts, answers, strict=True):
         yield [_update(task, outcome) for task, outcome in zip(tasks, outcomes, strict=True)]
 
@@ -101,9 +101,10 @@ def _update(task: Task, outcome: Outcome) -> Update:
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker makes its own trainer from, beside the data; on `device`, or as it is here.
+    """What a worker creates its trainer from, besides the data; on `device`, or on the network's
+    own.
 
-    It has `memory_share` of the device's memory. A `cohort_cap` limits how many jobs it trains
+    It may use `memory_share` of the device's memory. A `cohort_cap` limits how many jobs it trains
     together.
     """
 
@@ -115,9 +116,9 @@ class Setup:
     cohort_cap: int | None = None
 
     def __call__(self, shards: Sequence[Examples]) -> Cohorts:
-        """What trains cohorts there."""
+        """The function that trains cohorts at the worker."""
         network = self.network
-        if self.device is not None:  # made there: a device that is sent is whole again
+        if self.device is not None:  # created at the worker, with its share
             network = network.placed(device_of(self.device).part(self.memory_share))
         return Cohorts(
             BatchedTrainer(
@@ -132,13 +133,13 @@ class Setup:
 
 
 class Cohorts:
-    """Trains at a worker what it is asked to."""
+    """Trains cohorts at a worker on request."""
 
     def __init__(self, trainer: BatchedTrainer) -> None:
         self._trainer = trainer
 
     def __call__(self, asked: Sequence[Asked]) -> list[Outcome]:
-        """What comes of each, in their order."""
+        """The outcome of each, in order."""
         trainer = self._trainer
         tasks = [
             Task(
@@ -164,7 +165,7 @@ class Cohorts:
         return [found[place] for place in range(len(tasks))]
 
     def remarks(self) -> list[Remark]:
-        """What there is to be told since this was asked the last time."""
+        """Remarks since the last call."""
         held = self._trainer.remarks
         new = list(held)
         held.clear()

@@ -1,6 +1,6 @@
 """Counts the training done by each worker, for display.
 
-These are seconds of a clock on the wall; nothing that is learned or simulated may depend on them.
+These are wall-clock seconds; nothing that is learned or simulated may depend on them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class WorkerShare(NamedTuple):
-    """How many jobs a worker trained, and how many wall seconds that took it."""
+    """How many jobs a worker trained, and in how many wall seconds."""
 
     worker: str
     jobs: int
@@ -18,19 +18,19 @@ class WorkerShare(NamedTuple):
 
 
 class Tally:
-    """What workers did, by their names."""
+    """The workers' training, by name."""
 
     def __init__(self) -> None:
         self._jobs: defaultdict[str, int] = defaultdict(int)
         self._seconds: defaultdict[str, float] = defaultdict(float)
 
     def add(self, worker: str, jobs: int, seconds: float) -> None:
-        """It trained so many more; fewer than none: what is done again by another one."""
+        """Add jobs and seconds; negative if another worker does them again."""
         self._jobs[worker] += jobs
         self._seconds[worker] += seconds
 
     def shares(self) -> list[WorkerShare]:
-        """Of all who trained something, by name."""
+        """The shares of all workers that trained something, by name."""
         return [
             WorkerShare(worker, jobs, self._seconds[worker])
             for worker, jobs in sorted(self._jobs.items())
