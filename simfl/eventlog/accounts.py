@@ -1,9 +1,9 @@
 """Accounts of seconds, joules and bytes by device and state, updated from the log's rows.
 
-Two views of the same rows: `expect` follows what is under way, so that the energy spent by any
-moment is known while the run goes on; `book` adds up what has ended, per device and kind, and
-checks what must hold of every row. Beside the rows, `Traffic` counts what was sent, so that a row
-that was lost, entered twice or wrong about its attempts is noticed.
+There are two views of the same rows. `expect` follows activities in progress, so the energy spent
+by any moment is known during the run. `book` adds up what has ended, per device and kind, and
+checks every row. Independently of the rows, `Traffic` counts what was sent, so rows that are lost,
+entered twice or wrong about their attempts are noticed.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from simfl.eventlog.rows import Rows
 
 _TOLERANCE = 1e-9
 _MOST_BLOCKS = 1000
-"""Sendings that are kept apart; more are added up as far as they have arrived."""
+"""Blocks of sent messages kept apart; if there are more, those that have begun are added up."""
 
 _Sent = tuple[IntArray, FloatArray, IntArray]
 
 
 class Heading(IntEnum):
-    """Under which joules beyond idle power are entered.
+    """Where joules beyond idle power are booked.
 
-    What a waiting client does not draw of its idle power (negative), what clients spend on what
-    they do, what edge servers and the cloud spend, and the network between them.
+    Idle power that a waiting client does not draw (negative), clients' activities, edge servers and
+    the cloud, and the network between them.
     """
 
     WAITING = 0
@@ -39,7 +39,7 @@ class Heading(IntEnum):
 
 
 Powers = Sequence[tuple[FloatArray, FloatArray, FloatArray, Heading]]
-"""Begins, ends and joules of stretches of equal power beyond idle, and whose they are."""
+"""Begins, ends and joules of intervals of constant power beyond idle, and their heading."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class Energy:
 
     @property
     def total_j(self) -> float:
-        """Of all machines."""
+        """Joules of all machines."""
         return self.client_j + self.server_j + self.network_j
 
     def columns(self) -> dict[str, float]:
-        """As tables and the manifest name them."""
+        """The columns of tables and the manifest."""
         return {
             "energy_j": self.total_j,
             "client_energy_j": self.client_j,
@@ -68,10 +68,10 @@ class Energy:
 
 
 class Traffic:
-    """What senders count: the bytes of each attempt at a message, when its bits begin to flow.
+    """The senders' counts: the bytes of each attempt to send a message, when its transfer begins.
 
-    Books of shape (2, actors): down and up, by the device at the lower end of the link (the client,
-    or the edge server between edge and cloud), which is where the log books what became of them.
+    Arrays of shape (2, actors): down and up, by the device at the lower end of the link (the
+    client, or the edge server between edge and cloud), where the log books their fates.
     """
 
     def __init__(self, actors: int) -> None:
@@ -88,24 +88,24 @@ class Traffic:
         *,
         uplink: bool,
     ) -> None:
-        """Bits of so many bytes begin to flow at `start_s`, now or later, as columns."""
+        """The transfer of so many bytes begins at `start_s`, now or later, as columns."""
         blocks = self._ahead[uplink]
         blocks.append((actors, start_s, size_bytes))
         if len(blocks) >= _MOST_BLOCKS:
             self._settle(now_s, uplink)
 
     def under_way(self, actors: IntArray, size_bytes: IntArray, *, uplink: bool) -> None:
-        """The run ends before anybody knows what becomes of so many bytes."""
+        """The run ends before the fate of so many bytes is known."""
         np.add.at(self.in_flight[int(uplink)], actors, size_bytes)
 
     def by(self, horizon_s: float) -> IntArray:
-        """Bytes whose flow began before `horizon_s`."""
+        """Bytes whose transfer began before `horizon_s`."""
         for uplink in (False, True):
             self._settle(horizon_s, uplink)
         return self._sent
 
     def _settle(self, now_s: float, uplink: bool) -> None:
-        """Add up what has begun; what has not becomes one block."""
+        """Add up what has begun; the rest becomes one block."""
         blocks = self._ahead[uplink]
         if not blocks:
             return
@@ -117,15 +117,15 @@ class Traffic:
 
 
 class Accounts:
-    """Books of `power_idle_w.size` devices over the log's kinds.
+    """Accounts of `power_idle_w.size` devices over the log's kinds.
 
-    `power_idle_w`: what each actor is charged with when it does nothing, W: first `clients`
-    clients, then servers, last the network. `kinds`: the log's kinds in
-    order; `states` are those that fill a device's time; `transfers` those that move bytes, down
-    and up. `bytes_by_fate` says, once the run is closed, what became of all bytes sent.
-    Who is not `present` plays no part in the run, and draws nothing.
-    `counted(actor, start_s, end_s, energy_j)` are grams of CO2 and money of rows; None: unknown.
-    `unpaid_idle_s(clients, start_s, end_s)` are the seconds of waiting that cost nothing.
+    `power_idle_w`: the idle power charged to each actor, W: first `clients` clients, then servers,
+    and the network last. `kinds`: the log's kinds in order; `states` are those that fill a device's
+    time; `transfers` those that move bytes, down and up. `bytes_by_fate` says, once the run is
+    closed, what became of all bytes sent. Actors that are not `present` take no part in the run and
+    draw no power. `counted(actor, start_s, end_s, energy_j)` returns grams of CO2 and money of
+    rows; None if unknown. `unpaid_idle_s(clients, start_s, end_s)` returns the seconds of waiting
+    that are not charged.
     """
 
     def __init__(
@@ -145,12 +145,12 @@ class Accounts:
         self._clients = clients
         self._headings: IntArray = np.full(power_idle_w.size, Heading.SERVERS, dtype=np.int64)
         self._headings[:clients], self._headings[-1] = Heading.CLIENTS, Heading.NETWORK
-        # Joules of each actor beyond its idle power, without those of waiting.
+        # Joules of each actor beyond its idle power, excluding those of waiting.
         self.active_j: FloatArray = np.zeros(power_idle_w.size)
         self._idle_w = np.array(
             [self.power_idle_w[:clients].sum(), self.power_idle_w[clients:].sum()]
         )
-        # Shape (actors, kinds), kind by kind: what never happens takes no memory.
+        # Shape (actors, kinds), stored kind by kind: kinds that never happen take no memory.
         shape = (len(self.kinds), power_idle_w.size)
         self.seconds, self.joules, self.bytes, self.lost_bytes = (
             np.zeros(shape).T for _ in range(4)
@@ -179,7 +179,7 @@ class Accounts:
         return self._unpaid_idle_s is None
 
     def unpaid_idle_j(self, actors: IntArray, start_s: FloatArray, end_s: FloatArray) -> FloatArray:
-        """Of the idle power of actors that wait, the joules that nobody is charged with."""
+        """Joules of waiting actors' idle power that are not charged."""
         if self._unpaid_idle_s is None:
             return np.zeros(actors.size)
         clients = actors < self._clients
@@ -190,9 +190,9 @@ class Accounts:
         return unpaid_j
 
     def expect(self, rows: Rows, powers: Powers | None = None) -> None:
-        """Take note of rows that end now or later.
+        """Record rows that end now or later.
 
-        `powers` says how their joules beyond idle power are spread over time, instead of evenly
+        `powers` says how their joules beyond idle power are spread over time; by default evenly
         over each row.
         """
         for power in self._even(rows) if powers is None else powers:
@@ -203,7 +203,7 @@ class Accounts:
             self._arriving.append((float(ends_s.max()), ends_s, size))
 
     def _even(self, rows: Rows) -> Powers:
-        """The joules of rows, each spent evenly over its time, by whose they are."""
+        """The joules of rows by heading, each spent evenly over its time."""
         extra_j = rows["extra_j"]
         if not extra_j.any():
             return ()
@@ -213,11 +213,11 @@ class Accounts:
         return [(*(one[own] for one in columns), heading) for heading, own in of_each if own.any()]
 
     def heading(self, actor: int) -> Heading:
-        """Under which heading an actor's joules belong, unless it waits."""
+        """The heading of an actor's joules, unless it waits."""
         return Heading(self._headings[actor])
 
     def headings(self, actors: IntArray, kinds: IntArray) -> IntArray:
-        """Under which `Heading` the joules of rows belong, by their columns."""
+        """The `Heading` of the joules of rows, from their columns."""
         of_actors = self._headings[actors]
         waits = (of_actors == Heading.CLIENTS) & self._waits[kinds]
         return np.where(waits, int(Heading.WAITING), of_actors)
@@ -225,12 +225,12 @@ class Accounts:
     def expect_power(
         self, begins_s: FloatArray, ends_s: FloatArray, joules: FloatArray, heading: Heading
     ) -> None:
-        """Joules beyond idle power are spent evenly over stretches of time, now or later."""
+        """Record joules beyond idle power that are spent evenly over intervals, now or later."""
         if joules.any():
             self._spent.append((float(ends_s.max()), begins_s, ends_s, joules, heading))
 
     def expect_one(self, row: Mapping[str, Any]) -> None:
-        """Take note of a single row; what it leaves out is nothing."""
+        """Record a single row; missing columns count as zero."""
         size = row.get("bytes", 0) if self._moves[row["kind"]] else 0
         extra_j, end_s = row.get("extra_j", 0.0), row["time_s"]
         if extra_j:
@@ -244,7 +244,9 @@ class Accounts:
             self._arriving.append((end_s, np.array([end_s]), np.array([size])))
 
     def spending(self, spent_j: Callable[[], Mapping[Heading, float]]) -> None:
-        """`spent_j` tells what has been spent by now, beyond idle, on what no row is known of."""
+        """Register `spent_j`, which returns the joules beyond idle spent by now without a known
+        row.
+        """
         self._spending.append(spent_j)
 
     def _settle(self, now_s: float) -> None:
@@ -257,9 +259,10 @@ class Accounts:
         self._arriving = [one for one in self._arriving if one[0] > now_s]
 
     def energy(self, now_s: float) -> Energy:
-        """Joules of all devices from time 0 to `now_s`, of what is under way its part by then.
+        """Joules of all devices from time 0 to `now_s`, including the elapsed part of what is in
+        progress.
 
-        What is under way on shared channels counts as of the clock's time, which `now_s` is then.
+        Activities on shared channels count up to the clock's time, so `now_s` must be that time.
         """
         self._settle(now_s)
         extra_j = self._ended_extra_j.copy()
@@ -287,7 +290,7 @@ class Accounts:
         )
 
     def book(self, rows: Rows, not_before_s: float) -> None:
-        """Add ended rows, sorted by time, to the books and check them."""
+        """Add ended rows, sorted by time, to the accounts and check them."""
         actors = self.power_idle_w.size
         cell = rows["kind"].astype(np.int64) * actors + rows["actor"]
         moves = self._moves[rows["kind"]]
@@ -297,7 +300,7 @@ class Accounts:
             (self.bytes, "bytes", moves),
             (self.lost_bytes, "lost_bytes", moves),
         ):
-            # Row by row: of many actors few are in a part.
+            # Row by row, because a part contains few of many actors.
             np.add.at(book.T.reshape(-1), cell[which], rows[column][which])
         active_j = np.where(self._waits[rows["kind"]], 0.0, rows["extra_j"])
         np.add.at(self.active_j, rows["actor"], active_j)
@@ -328,11 +331,11 @@ class Accounts:
                 self.violations.append(f"{law}: broken at {at:g} s")
 
     def close(self, horizon_s: float) -> dict[str, bool]:
-        """The laws that the whole run must keep, as of its end; call after the log has finished."""
+        """The invariants of the whole run, at its end; call it after the log has finished."""
         scale = _TOLERANCE * max(1.0, horizon_s)
         filled = self.seconds[:, self._states].sum(axis=1)
         off_s = np.where(self.present, np.abs(filled - horizon_s), 0.0)
-        off_s[-1] = 0.0  # the network is no device
+        off_s[-1] = 0.0  # the network is not a device
         if not np.all(off_s <= scale * 10):
             worst = int(np.argmax(off_s))
             self.violations.append(
@@ -361,7 +364,7 @@ class Accounts:
         return self.laws
 
     def _check_joules(self, horizon_s: float) -> None:
-        """What the rows of clients, servers and the network say, against the running count."""
+        """Compare the rows of clients, servers and the network with the running count."""
         by_actor, clients = self.joules.sum(axis=1), self._clients
         booked = Energy(
             float(by_actor[:clients].sum()),
@@ -370,7 +373,7 @@ class Accounts:
             float(by_actor[-1]),
         ).columns()
         running = self.energy(horizon_s).columns()
-        # Parts are differences of larger sums, and as exact as these.
+        # Parts are differences of larger sums, and only as exact as these.
         close = 1e-9 + 1e-12 * abs(running["energy_j"])
         for name, joules in booked.items():
             if not np.isclose(joules, running[name], rtol=1e-9, atol=close):
@@ -379,7 +382,7 @@ class Accounts:
                 )
 
     def _check_traffic(self, horizon_s: float) -> None:
-        """The senders' count against what the rows say, for every device and direction."""
+        """Compare the senders' count with the rows, for every device and direction."""
         sent, in_flight = self.traffic.by(horizon_s), self.traffic.in_flight
         received = self.bytes[:, self._transfers].T.astype(np.int64)
         lost = self.lost_bytes[:, self._transfers].T.astype(np.int64)

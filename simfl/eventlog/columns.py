@@ -1,7 +1,7 @@
 """Arrow columns from numpy buffers.
 
-`pyarrow.array` loads pandas, and `take` a wrapper for every function that Arrow has: together half
-a second of processor time, which a run without a reader does not need.
+`pyarrow.array` loads pandas, and `take` loads a wrapper for every function of Arrow: together half
+a second of processor time that a run without a reader does not need.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from numpy.typing import NDArray
 from simfl.common.arrays import BoolArray, IntArray
 
 MOST_LETTERS = 2**31 - 1
-"""Bytes of text in one array of Arrow's."""
+"""Most bytes of text in one Arrow array."""
 
 
 def number_column(
     values: NDArray[Any], arrow: pa.DataType, empty: BoolArray | None = None
 ) -> pa.Array:
-    """Numbers of shape (rows,), but where they are `empty`.
+    """Numbers of shape (rows,), null where `empty`.
 
-    TypeError for numbers that the type cannot hold.
+    Raises TypeError for numbers that the type cannot hold.
     """
     own = np.ascontiguousarray(values.astype(arrow.to_pandas_dtype(), casting="safe", copy=False))
     return pa.Array.from_buffers(arrow, own.size, [_present(empty), pa.py_buffer(own)])
 
 
 def text_column(texts: Sequence[str | None]) -> pa.Array | pa.ChunkedArray:
-    """Texts; None is empty."""
+    """Texts; None is null."""
     encoded = [b"" if text is None else text.encode() for text in texts]
     ends = np.cumsum([0, *map(len, encoded)])
     if ends[-1] > MOST_LETTERS:
-        return pa.array(texts, pa.string())  # which knows how to take several arrays
+        return pa.array(texts, pa.string())  # which can create several arrays
     return _texts(ends, b"".join(encoded), np.array([text is None for text in texts], dtype=bool))
 
 
@@ -50,7 +50,7 @@ class Names:
         self._is_letter = np.arange(self._letters.shape[1]) < self._sizes[:, None]
 
     def column(self, numbers: IntArray, empty: BoolArray | None = None) -> pa.Array:
-        """The name of each of `numbers`, of shape (rows,), but where they are `empty`."""
+        """The name for each of `numbers`, of shape (rows,), null where `empty`."""
         shown = numbers if empty is None else numbers[~empty]
         sizes = np.zeros(numbers.size, dtype=np.int64)
         sizes[slice(None) if empty is None else ~empty] = self._sizes[shown]
@@ -59,9 +59,9 @@ class Names:
 
 
 def column_of(values: Any) -> pa.Array | pa.ChunkedArray:
-    """A column of numbers (an array of shape (rows,), or a list), of texts or of lists of numbers.
+    """A column of numbers (an array of shape (rows,), or a list), texts or lists of numbers.
 
-    Lists are arrays of shape (any,), or a matrix with a row each.
+    Lists are arrays of shape (any,), or the rows of a matrix.
     """
     first = next(iter(values), None)
     if isinstance(first, str):
@@ -75,7 +75,7 @@ def column_of(values: Any) -> pa.Array | pa.ChunkedArray:
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """A table of rows; what a row lacks, or is None, is empty."""
+    """A table of rows; missing or None values are null."""
     columns = []
     for field in schema:
         values = [row.get(field.name) for row in rows]
@@ -89,13 +89,13 @@ def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
 
 
 def _texts(ends: IntArray, letters: Any, empty: BoolArray | None) -> pa.Array:
-    """Texts one after another: the first ends where the second begins, at `ends[1]`."""
+    """Consecutive texts: the first ends where the second begins, at `ends[1]`."""
     buffers = [_present(empty), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(letters)]
     return pa.Array.from_buffers(pa.string(), ends.size - 1, buffers)
 
 
 def _present(empty: BoolArray | None) -> pa.Buffer | None:
-    """One bit for each row, as Arrow has them; None where every row says something."""
+    """A validity bitmap with one bit for each row; None if all rows are valid."""
     if empty is None or not empty.any():
         return None
     return pa.py_buffer(np.packbits(~empty, bitorder="little"))

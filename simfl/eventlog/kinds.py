@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-# kind -> (what it is, what `value` holds, the keys of `detail`). The order is the canonical one
+# kind -> (description, what `value` holds, the keys of `detail`). The order is the canonical order
 # of simultaneous rows: what ends a round comes before what follows from it.
 KINDS: dict[str, tuple[str, str, str]] = {
     "download": ("a message reaches a client or edge server", "", "query"),
@@ -89,12 +89,12 @@ STATES = ("download", "compute", "upload", "tail", "idle", "edge_aggregate", "cl
 """States of a device, one at a time; together they fill its time."""
 
 CLIENT_STATES = ("download", "compute", "upload", "tail", "idle")
-"""Those of clients."""
+"""The states of clients."""
 
 FORMAT_VERSION = 3
-"""Of the run folder's layout: 1 had no such number, and costs as text in `detail`.
+"""The version of the run folder's layout. 1 had no such number, and costs as text in `detail`.
 
-2 did not tell clients' joules from servers'.
+2 did not distinguish clients' joules from servers'.
 """
 
 CUTS = ("unavailable", "crash", "battery_empty", "edge_server", "cloud_link", "end")

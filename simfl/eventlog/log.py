@@ -1,10 +1,10 @@
 """The event log: one row per event, in one canonical order.
 
-Rows may be added long before they end: a client round may be fixed, and is booked, at dispatch.
-They are written once the clock has passed their end, sorted by time, kind and actor, so that the
-file depends on what happened and never on the order in which simultaneous events were processed.
-While a run goes on the rows lie in `events/part-NNNNN.parquet`, each renamed into place when it
-is complete; `finish` merges them into `events.parquet`.
+Rows may be added long before they end: a client round may be known, and is booked, at dispatch.
+They are written once the clock has passed their end, sorted by time, kind and actor, so the file
+depends on what happened, not on the order in which simultaneous events were processed. During a run
+the rows are in `events/part-NNNNN.parquet`, each renamed into place when complete; `finish` merges
+them into `events.parquet`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from simfl.eventlog.table import as_table
 
 SEGMENT_SECONDS = 60.0
 MOST_BLOCKS = 1000
-"""Blocks, and single rows, that are kept apart: what is pending is joined when there are more."""
+"""Blocks, and single rows, that are kept apart; if there are more, pending ones are joined."""
 
 
 class EventLog:
-    """Collects rows, keeps the accounts of them, and writes them in canonical order.
+    """Collects rows, keeps their accounts, and writes them in canonical order.
 
-    `folder` None, or `write_rows` False, keeps the accounts only. `check(table, first row)` is
-    shown every part. Raises `OSError` where the disk refuses.
+    If `folder` is None or `write_rows` is False, it only keeps the accounts. `check(table, first
+    row)` is called with every part. Raises `OSError` if the disk cannot be used.
     """
 
     def __init__(
@@ -90,23 +90,25 @@ class EventLog:
         self.accounts.expect_one(row)
 
     def before_writing(self, add_ended: Callable[[float], None]) -> None:
-        """`add_ended(now_s)` books what ended by then, before anything of that time is written."""
+        """Register `add_ended(now_s)`, which books what ended by then before anything of that time
+        is written.
+        """
         self._before_writing.append(add_ended)
 
     def advance(self, now_s: float) -> None:
-        """Write what ended before `now_s`, if enough has gathered for a part."""
+        """Write what ended before `now_s`, if there is enough for a part."""
         waited = time.monotonic() - self._segment_opened >= SEGMENT_SECONDS
         if self._pending_rows >= self._rows_per_segment or waited:
             self._write(now_s, include_now=False)
 
     def flush(self, now_s: float) -> None:
-        """Write what ended before `now_s`, whatever there is."""
+        """Write everything that ended before `now_s`."""
         self._write(now_s, include_now=False)
 
     def finish(self, horizon_s: float, under_way: Sequence[Rows] = ()) -> None:
-        """Cut what is under way at `horizon_s`, write everything, merge the parts.
+        """Cut rows in progress at `horizon_s`, write everything, merge the parts.
 
-        `under_way` are the rows of messages and computations that are, as far as they have got.
+        `under_way` are the rows of messages and computations in progress, up to that time.
         """
         self._gather()
         self._pending = [*(cut_rows(rows, horizon_s) for rows in self._pending), *under_way]
@@ -120,7 +122,7 @@ class EventLog:
         return self._hash.hexdigest()
 
     def _kept(self, rows: Rows) -> Rows:
-        """What is kept of rows until they end."""
+        """The columns of rows that are kept until the rows end."""
         return rows if self.write_rows else rows.only(_BOOKED)
 
     def _gather(self) -> None:
@@ -148,7 +150,7 @@ class EventLog:
             self._write_sorted(join_rows(ended))
 
     def _write_sorted(self, rows: Rows) -> None:
-        """Write rows in canonical order, in as many parts as it takes."""
+        """Write rows in canonical order, in as many parts as necessary."""
         order = canonical_order(rows)
         for begin in range(0, rows.count, ROW_GROUP_ROWS):
             self._write_segment(take_rows(rows, order[begin : begin + ROW_GROUP_ROWS]))
@@ -168,12 +170,12 @@ class EventLog:
 
     @cached_property
     def _names(self) -> Names:
-        """The actors' names; made when rows are first written."""
+        """The actors' names, created when rows are first written."""
         return Names(self.actors.names())
 
 
 def canonical_order(rows: Rows) -> IntArray:
-    """The places of rows in order: by time first, which few of them share."""
+    """Indices of rows in order; only rows with equal times are compared by other columns."""
     order = np.argsort(rows["time_s"], kind="stable")
     times_s = rows["time_s"][order]
     same = times_s[1:] == times_s[:-1]
@@ -205,6 +207,6 @@ _BOOKED = {
     "lost_bytes",
     "staleness",
 }
-"""Columns that are kept of rows that are not written: for the accounts and the fingerprint."""
+"""Columns kept for rows that are not written: for the accounts and the fingerprint."""
 
 _TRAJECTORY = ("time_s", "kind", "actor", "bytes", "version")

@@ -1,6 +1,6 @@
 """The files of an event log: parts during a run, one file at the end.
 
-pyarrow takes a relative path with a colon for an address, so that it is given absolute ones.
+pyarrow interprets a relative path with a colon as a URI, so paths are absolute.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from simfl.eventlog.kinds import SCHEMA
 
 ROW_GROUP_ROWS = 100_000
 PARTS = "events"
-"""The folder of the parts, within the run's."""
+"""The name of the folder with the parts, within the run's folder."""
 
 PART_NAME = re.compile(r"part-[0-9]{5,}\.(parquet|partial)")
 
@@ -33,9 +33,9 @@ def write_parquet(table: pa.Table, path: Path) -> None:
 
 
 def read_parquet(path: Path, schema: pa.Schema | None = None) -> pa.Table:
-    """The table of a file; raises `RunFolderError` unless it is one, with these columns.
+    """The table in a file; raises `RunFolderError` unless it is a table with these columns.
 
-    Columns of a dotted name, as of what an app measures, may follow them.
+    Columns with dotted names, such as an app's metrics, may follow them.
     """
     try:
         with pq.ParquetFile(path.absolute()) as file:
@@ -49,7 +49,7 @@ def read_parquet(path: Path, schema: pa.Schema | None = None) -> pa.Table:
 
 
 def count_rows(path: Path) -> int:
-    """How many rows a file has; raises `RunFolderError` unless it is a table."""
+    """The number of rows in a file; raises `RunFolderError` unless it is a table."""
     try:
         return int(pq.read_metadata(path.absolute()).num_rows)
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -57,14 +57,14 @@ def count_rows(path: Path) -> int:
 
 
 def part_paths(parts: Path) -> list[Path]:
-    """The complete parts in a folder of them, in order."""
+    """The complete parts in their folder, in order."""
     return sorted(parts.glob("part-*.parquet"))
 
 
 def remove_parts(parts: Path) -> None:
-    """Remove a folder of parts, if it is there; what else lies in it stays, and the folder.
+    """Remove a folder of parts, if it exists; other files in it stay, and then the folder, too.
 
-    From the last one on: cut off at any moment, what is left is the beginning of a log.
+    The last part is removed first: if interrupted, what remains is the beginning of a log.
     """
     if parts.is_dir():
         for path in sorted(parts.iterdir(), reverse=True):
@@ -77,7 +77,7 @@ def remove_parts(parts: Path) -> None:
 def merge_parts(folder: Path, parts: Sequence[Path]) -> None:
     """Merge a run's parts into `events.parquet`, in row groups of a fixed row count.
 
-    Raises `RunFolderError` where one of them is not there any more.
+    Raises `RunFolderError` if one of them no longer exists.
     """
     with (
         replacing(folder / "events.parquet") as partial,
@@ -97,7 +97,9 @@ def merge_parts(folder: Path, parts: Sequence[Path]) -> None:
 
 
 def _encoding(schema: pa.Schema) -> dict[str, Any]:
-    """How columns are packed: a dictionary of numbers that hardly repeat takes time and room."""
+    """How columns are encoded: no dictionary for numbers that hardly repeat, as it costs time and
+    space.
+    """
     reals = [field.name for field in schema if field.type == pa.float64()]
     others = [name for name in schema.names if name not in reals]
     return {"compression": "zstd", "use_dictionary": others, "use_byte_stream_split": reals}
@@ -118,7 +120,7 @@ def _difference(found: pa.Schema, wanted: pa.Schema) -> str:
 
 
 def _unreadable(path: Path, error: Exception) -> Exception:
-    """What to raise where a file could not be read: a process may also have too many open."""
+    """The error to raise if a file could not be read; too many open files are an OSError."""
     if isinstance(error, OSError) and error.errno in NO_HANDLES:
         return OSError(error.errno, os.strerror(error.errno), str(path))
     return RunFolderError(f"{path}: not readable as Parquet ({_in_short(error)})")

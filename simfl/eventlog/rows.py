@@ -21,8 +21,8 @@ _UNEVEN = [KIND_INDEX[kind] for kind in ("download", "compute", "upload", "netwo
 class Rows:
     """`count` rows as arrays of shape (count,), by the names in `kinds.COLUMNS`.
 
-    `columns` are those that were given; `rows[name]` is the column's default where it was not.
-    Arrays may be shared with whoever gave them: write into none of them.
+    `columns` are those that were given; for others, `rows[name]` is the column's default. Arrays
+    may be shared with the caller: do not write to them.
     """
 
     __slots__ = ("columns", "count")
@@ -42,10 +42,10 @@ class Rows:
 
 
 def make_rows(count: int, **columns: ArrayLike | Sequence[str | None] | None) -> Rows:
-    """`count` rows from arrays or scalars; what is not given, or None, takes the default.
+    """`count` rows from arrays or scalars; what is not given, or None, gets the default.
 
-    `extra_j` is what a row costs beyond its actor's idle power: it is not written, but kept for the
-    accounts. Raises ValueError for a column that there is not, and without one that has no default.
+    `extra_j` is the energy of a row beyond its actor's idle power: it is not written, but kept for
+    the accounts. Raises ValueError for an unknown column, and if one without a default is missing.
     """
     _refuse_unknown(columns.keys())
     for name in _REQUIRED:
@@ -56,7 +56,7 @@ def make_rows(count: int, **columns: ArrayLike | Sequence[str | None] | None) ->
 
 
 def rows_of(single: Sequence[Mapping[str, Any]]) -> Rows:
-    """Rows given one by one as columns; each may leave out what has a default."""
+    """Single rows as columns; each may leave out columns with a default."""
     names = {name for row in single for name in row}
     _refuse_unknown(names)
     columns = {name: [row.get(name, COLUMNS[name].default) for row in single] for name in names}
@@ -87,11 +87,11 @@ def take_rows(rows: Rows, which: NDArray[Any]) -> Rows:
 
 
 def cut_rows(rows: Rows, horizon_s: float) -> Rows:
-    """End rows at the horizon: drop those not begun, keep the elapsed share of those under way.
+    """End rows at the horizon: drop those not begun, keep the elapsed share of those in progress.
 
-    Messages and computations under way are left out: they do not take equal power all the time, and
-    whoever knows how far they have got enters them. Nor does a server that aggregates while its
-    radio is still in its tail: `tail_ends_s` says until when.
+    Messages and computations in progress are left out: their power is not constant, and the caller
+    enters their elapsed part. Nor is a server's power constant if it aggregates while its radio is
+    still in its tail: `tail_ends_s` says until when.
     """
     late = rows["time_s"] > horizon_s
     if not late.any():
@@ -121,7 +121,7 @@ def cut_rows(rows: Rows, horizon_s: float) -> Rows:
 
 
 def _column(count: int, name: str, value: Any) -> NDArray[Any]:
-    """A scalar takes no room: all rows see the same one."""
+    """Scalars take no memory: they are broadcast to all rows."""
     column = np.asarray(value, dtype=_OF_BLOCKS[name].dtype)
     return column if column.shape == (count,) else np.broadcast_to(column, (count,))
 

@@ -20,13 +20,14 @@ _HAVE = {
     for name, column in COLUMNS.items()
     if column.kinds is not None
 }
-"""Of columns that only some kinds have: which, by the kind's number."""
+"""For columns that only some kinds have: which kinds, by number."""
 
 
 def as_table(rows: Rows, first_seq: int, names: Names, clients: int) -> pa.Table:
-    """The rows as `SCHEMA` has them; `names` are the actors', of which `clients` come first.
+    """The rows as a table with `SCHEMA`; `names` are the actors', the first `clients` being
+    clients.
 
-    Raises ValueError for a row with a figure that its kind has not (`kinds.COLUMNS`).
+    Raises ValueError for a value in a column that its kind does not have (`kinds.COLUMNS`).
     """
     actor = rows["actor"]
     made = {
@@ -66,7 +67,7 @@ def _array(name: str, rows: Rows, arrow: pa.DataType) -> pa.Array:
 
 
 def _empty(values: NDArray[Any], column: Column) -> BoolArray | None:
-    """Which of them say nothing; None: every one says something."""
+    """Which of the values are null; None if none is."""
     if column.default == -1:
         return values < 0
     unknown = values.dtype.kind == "f" and (column.kinds is not None or column.default != 0)
