@@ -1,4 +1,4 @@
-"""Warnings of absences outside the time of the run (docs/warnings.md)."""
+"""Warnings about absences outside the time of the run (docs/warnings.md)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from simfl.system.availability_by_group import AvailabilityByGroup
 
 
 def left_before(simulation: Simulation) -> Iterator[Notice]:
-    """Clients that left for good before the run began: after midnight, of a run of the evening."""
+    """Clients that left for good before the run began, such as after midnight in a run of the
+    evening.
+    """
     start_s = simulation.parts[("population",)].start_s
     for model, clients in _followed(simulation):
         if not isinstance(model, Absence) or model.to_s is not None:
@@ -34,7 +36,9 @@ def left_before(simulation: Simulation) -> Iterator[Notice]:
 
 
 def nobody_left(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """Clients that were to leave when the run was over: noon, of a run of minutes from midnight."""
+    """Clients that were to leave after the run was over, such as at noon in a run of minutes from
+    midnight.
+    """
     end_s, start_s = one.clock.now_s, simulation.parts[("population",)].start_s
     for model, clients in _followed(simulation):
         if not isinstance(model, PartlyAbsent) or model.first_s <= end_s:
@@ -50,7 +54,7 @@ def nobody_left(simulation: Simulation, one: Run) -> Iterator[Notice]:
 
 
 def _followed(simulation: Simulation) -> list[tuple[Availability, IntArray]]:
-    """Each model of who is there, with its clients."""
+    """Each availability model with its clients."""
     whole = simulation.availability
     if isinstance(whole, AvailabilityByGroup):
         return whole.followers

@@ -19,7 +19,7 @@ from simfl.scenario.scenario import Scenario
 from simfl.system.battery import Batteries
 
 _NOTHING = 1e-9
-"""Of a capacity: what is left of it by rounding, when a battery has run empty."""
+"""As a share of the capacity: what rounding may leave when a battery has run empty."""
 
 
 def battery_levels(run: LoadedRun) -> pd.DataFrame:
@@ -62,7 +62,7 @@ _ROW = ["client", "kind", "start_s", "time_s", "duration_s", "energy_j", "unmet_
 
 
 def _rows(run: LoadedRun) -> pd.DataFrame:
-    """client, time_s, load_w and unmet_j of what clients did and waited, in order of time.
+    """client, time_s, load_w and unmet_j of clients' activities and waiting, in order of time.
 
     Each is a row of the log up to its end (`whole`), or up to where a pause in it begins or ends.
     """
@@ -70,7 +70,7 @@ def _rows(run: LoadedRun) -> pd.DataFrame:
     kept = events["client"].notna() & events["kind"].isin(STATES) & (events["duration_s"] > 0)
     rows = events.loc[kept, _ROW].reset_index(drop=True)
     idle_w = rows["client"].map(run.clients.set_index("client")["power_idle_w"])
-    # What a device would have drawn of an empty battery was its load, too.
+    # Energy that an empty battery did not give was part of the device's load, too.
     load_w = (rows["energy_j"] + rows["unmet_j"]) / rows["duration_s"]
     load_w = load_w.where(rows["kind"] != "idle", idle_w)
     rows = rows.assign(load_w=load_w, idle_w=idle_w, whole=True)
@@ -104,7 +104,7 @@ def _pauses(run: LoadedRun, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _parts(row: pd.DataFrame, pauses: pd.DataFrame) -> pd.DataFrame:
-    """One row as those between its pauses and those of the pauses, at idle power."""
+    """One row, split into those between its pauses and those of the pauses, at idle power."""
     [(start_s, end_s, idle_w)] = row[["start_s", "time_s", "idle_w"]].to_numpy()
     bounds_s = [*pauses[["from_s", "to_s"]].to_numpy(float).ravel(), end_s]
     parts = row.loc[row.index.repeat(len(bounds_s))].assign(time_s=bounds_s)

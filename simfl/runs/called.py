@@ -77,7 +77,7 @@ def _place(scenario: Scenario, folder: Path, *, is_asked: bool) -> tuple[Path, b
 
 
 def _manifest(folder: Path) -> dict[str, Any] | None:
-    """The manifest of the run in a folder; None if unreadable."""
+    """The manifest of the run in a folder; None if there is none or it is unreadable."""
     try:
         return read_manifest(folder) if (folder / MANIFEST).exists() else None
     except RunFolderError:
@@ -85,6 +85,6 @@ def _manifest(folder: Path) -> dict[str, Any] | None:
 
 
 def _has_code_by_name(scenario: Scenario) -> bool:
-    """Whether a part's class is imported by its module's name: its code may have changed since."""
+    """Whether a part's class is imported by its module's name, so its code may have changed."""
     named = [part.name for _, part in scenario.parts().values() if is_import_path(part.name)]
     return any(plugin_file(one, scenario.base_dir) is None for one in named)

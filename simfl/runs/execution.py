@@ -330,7 +330,8 @@ def _execute(
     def close(status: str, reason: str | None) -> None:
         manifest.update(status=status, reason=reason)
         manifest.update(figures(one))
-        # Code that brings its values is given these generators, seeded, until they are closed.
+        # Code that brings its own values gets these generators, seeded, until the values are
+        # closed.
         used = () if simulation.protocol.brings_values else shared.used()
         drawn = drawn_from(dict.fromkeys([*simulation.drew_from, *used]))
         notices = [
@@ -347,9 +348,10 @@ def _execute(
         write_manifest(folder, manifest)
 
     def break_off(status: str, reason: str) -> None:
-        """Leave what there is; the disk may be what failed, and then one thing goes less far.
+        """Write what there is; if the disk is what failed, some of it may not be written.
 
-        So may the rows that are to be written: what a protocol has said of them ended the run.
+        Rows to be written may fail as well: what a protocol reported about them may have ended the
+        run.
         """
         for step in (partial(leave, one, folder), partial(checkpoints.take, one.values)):
             with suppress(Exception):
@@ -361,9 +363,9 @@ def _execute(
             try:
                 close(status, reason)
             except OSError:
-                # Where the manifest of the beginning had room, one that says less has, too.
+                # If the first manifest had room, one that says less has room, too.
                 slim = {**as_begun, "trained_by": [], "status": status, "reason": reason}
-                with suppress(OSError):  # the folder is gone: there is nowhere to say it
+                with suppress(OSError):  # the folder is gone: nothing can be reported
                     write_manifest(folder, slim)
 
     def measure(reason: str) -> None:
@@ -390,7 +392,7 @@ def _execute(
         diverged = isinstance(error, Diverged)
         reason = str(error) if diverged else f"Stalled: {error}"
         try:
-            if not one.laws:  # else the end itself diverged, in a version nobody had looked at
+            if not one.laws:  # else the end itself diverged, in a version not yet computed
                 ref = one.publications.latest
                 # How it ended counts, even if its last version, or what it is compared with, fails.
                 with suppress(Diverged, StandaloneDiverged):
@@ -402,10 +404,10 @@ def _execute(
         raise
     except ReplayDiffers:
         raise
-    except (Exception, SystemExit) as error:  # a user's part may raise anything, or leave
+    except (Exception, SystemExit) as error:  # a user's part may raise anything, or exit
         reason = users_code(error) or f"{type(error).__name__}: {error}"
         break_off("failed", reason)
-        if isinstance(error, SystemExit):  # whose exit code would be the run's
+        if isinstance(error, SystemExit):  # its exit code would otherwise become the run's
             raise RunFailed(reason) from error
         raise
     finally:
@@ -415,7 +417,7 @@ def _execute(
 
 
 def _damage(folder: Path, journal: Journal) -> list[Notice]:
-    """What was found not to be what had been written, for the manifest."""
+    """Damage found in stored files, for the manifest."""
     notices = []
     if journal.damaged:
         lines = f"{journal.damaged} damaged lines"
@@ -448,7 +450,7 @@ def simulate(simulation: Simulation, one: Run) -> str:
     except (RuntimeError, ValueError) as error:
         if users_code(error) is not None:
             raise
-        # What a protocol yields, and what it has run beside itself, fails in no line of its own.
+        # Errors of what a protocol yields, or runs in parallel, do not come from a line of its own.
         with at_work(protocol, "process"):
             raise
     if one.publications.reason is not None:
@@ -491,7 +493,9 @@ def check_resumable(folder: Path, earlier: Manifest, simulation: Simulation) -> 
 
 
 def _unlike(folder: Path, simulation: Simulation) -> str:
-    """Why the run in a folder is not of this simulation: another scenario, or other files."""
+    """Why the run in a folder does not belong to this simulation: another scenario, or other
+    files.
+    """
     now, _ = parse(simulation.resolved.to_yaml(), SCENARIO)
     try:
         before = read_source(folder / SCENARIO).content

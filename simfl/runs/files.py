@@ -83,7 +83,7 @@ def check_folder(folder: Path, *, overwrite: bool, resume: bool) -> None:
         if folder.exists() and not folder.is_dir():
             raise FolderInUse(f"{folder}: a file; choose another --out")
         found = {path.name for path in folder.iterdir()} if folder.exists() else set()
-        # A run that was cut off in its first milliseconds has not said yet what it is.
+        # A run that was interrupted in its first milliseconds has not written a manifest yet.
         if not found - {LOCK, "manifest.partial"}:
             return
         if MANIFEST not in found:
@@ -120,14 +120,14 @@ def clear(folder: Path) -> None:
     """Removes simfl's own files from a run folder; everything else stays."""
     for path in written_paths(folder):
         if path.is_dir() and not path.is_symlink():
-            with suppress(OSError):  # something of the user's lies in it
+            with suppress(OSError):  # it contains a file of the user's
                 path.rmdir()
         elif path != folder / LOCK:
             path.unlink()
 
 
 def written_paths(folder: Path) -> list[Path]:
-    """What lies in a run folder where simfl writes, what a folder holds before the folder."""
+    """Everything in a run folder that simfl writes; a folder's contents come before the folder."""
     found = []
     for path in sorted(folder.iterdir()):
         is_folder = path.is_dir() and not path.is_symlink()

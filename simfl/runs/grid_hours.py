@@ -12,7 +12,7 @@ from simfl.system.region import Region
 
 
 def other_hours(simulation: Simulation) -> Iterator[Notice]:
-    """CO2 and money of batteries: counted when they give joules, and not when they get them."""
+    """CO2 and money of batteries: counted when they give energy, not when they are charged."""
     world, charging = simulation.world, simulation.parts[("population",)].batteries
     if world.electricity is None or charging is None:
         return
@@ -34,6 +34,6 @@ def other_hours(simulation: Simulation) -> Iterator[Notice]:
 
 
 def _by_hour(region: Region) -> bool:
-    """Whether it makes a difference when a joule is drawn."""
+    """Whether it matters at which hour a joule is drawn."""
     series = [one for one in (region.carbon, region.price) if one is not None]
     return any(np.unique(one.values).size > 1 for one in series)

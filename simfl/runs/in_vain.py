@@ -1,4 +1,4 @@
-"""Client rounds of which no model knows anything: rules of docs/warnings.md."""
+"""Warnings about client rounds that contribute to no model (docs/warnings.md)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
 
 MOST_LATE = 0.5
-"""So many of the updates that are waited for may come too late: rounds are to close before some."""
+"""Up to this share of the expected updates may come too late, since deadlines leave some out."""
 
 MOST_LOST = 0.5
-"""So many of all rounds may be broken off or lost."""
+"""Up to this share of all rounds may be broken off or lost."""
 
 OF_WHAT = {
     "lost": "by lost messages",
@@ -26,7 +26,7 @@ OF_WHAT = {
 
 
 def mostly_lost(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """More rounds are lost, or broken off, than bring an update. Late ones bring theirs."""
+    """More rounds are lost or broken off than bring an update. Late updates count as arrived."""
     fates = one.fates
     lost, rounds = sum(fates[fate] for fate in OF_WHAT), sum(fates.values())
     if lost > MOST_LOST * rounds:
@@ -40,7 +40,9 @@ def mostly_lost(simulation: Simulation, one: Run) -> Iterator[Notice]:
 
 
 def mostly_late(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """More work is dropped as late than is merged, over-selection apart, which wants some late."""
+    """More work is dropped as late than is merged, not counting the intended loss by
+    over-selection.
+    """
     finished = int(one.observations.participations.sum())
     dropped = int(one.observations.dropped.sum())
     patience = getattr(simulation.protocol, "patience", None)

@@ -13,14 +13,14 @@ from simfl.common.notices import Notice, notice
 from simfl.protocols.run import Run
 
 LOSS_MARGIN = 1.05
-"""A loss counts as above another from this factor on."""
+"""A loss counts as above another if it is larger by this factor."""
 
 FEWEST_EVALUATIONS = 5
 """So many equal accuracies are no coincidence."""
 
 
 def not_learning(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """Each of the rules; the last one where no other says so already."""
+    """All of these rules; the last one only if no other applies."""
     told = [*_loss_above_start(simulation, one), *_constant_accuracy(simulation, one)]
     yield from told or _only_guesses(simulation, one)
 
@@ -31,7 +31,7 @@ def _loss_above_start(simulation: Simulation, one: Run) -> Iterator[Notice]:
     if not scored:
         return
     data = simulation.partitioned.data
-    # An untrained classifier is no better than guessing: what is below that needs no evaluation.
+    # An untrained classifier is no better than guessing, so a lower loss needs no evaluation.
     if data.task == "classification" and scored[-1]["loss"] <= math.log(data.outputs):
         return
     start = one.values.loss_at_start(one.all_clients.tolist())
@@ -53,10 +53,10 @@ def _constant_accuracy(simulation: Simulation, one: Run) -> Iterator[Notice]:
 
 
 def _only_guesses(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """The last version is no better than one that does not look at what it classifies.
+    """The last version is no better than one that ignores its inputs.
 
-    Of those that do not, the best accuracy has who always names the most frequent class of the test
-    set, and the best loss who gives every class its share there: the shares' entropy.
+    Among those, always naming the most frequent class of the test set has the best accuracy, and
+    giving every class its share has the best loss: the entropy of the shares.
     """
     scored = [row for row in one.publications.rounds if None not in (row["accuracy"], row["loss"])]
     data = simulation.partitioned.data

@@ -13,11 +13,11 @@ from simfl.protocols.run import Run
 
 
 def never_took_part(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """Clients without a round of which something was merged, where chance had left none out.
+    """Clients without any merged update, although random selection would have left none out.
 
-    n (ln N + 5) rounds of n clients drawn at random, at each of the servers of N clients, leave
-    somebody out in fewer than one of 100 runs. A server of whom nobody was merged had no luck
-    either, once all of them together had N (ln N + 5) rounds.
+    With n (ln N + 5) rounds of n randomly drawn clients, at each server with N clients, somebody is
+    left out in fewer than one of 100 runs. A server without any merged update is not due to chance
+    either, once all N clients together had N (ln N + 5) rounds.
     """
     rounds = one.observations.participations
     nothing_merged = rounds <= one.observations.dropped
@@ -38,9 +38,10 @@ def never_took_part(simulation: Simulation, one: Run) -> Iterator[Notice]:
 
 
 def edge_servers_left_out(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """Edge servers that the scheduling never chose, where chance had left none out.
+    """Edge servers that the scheduling never chose, although random choice would have left none
+    out.
 
-    M (ln M + 5) choices drawn at random of M servers leave one out in fewer than one of 100 runs.
+    With M (ln M + 5) random choices among M servers, one is left out in fewer than one of 100 runs.
     """
     _, picked = one.owed
     servers = len(one.edges)

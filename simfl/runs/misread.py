@@ -12,15 +12,17 @@ Measures = Mapping[str, Mapping[str, float]]
 
 
 def misread(run: LoadedRun, measures: Measures) -> list[Notice]:
-    """Of a run that has been measured; `measures` are the figures by their measure's name."""
+    """Warnings of a measured run; `measures` are the figures by their measure's name."""
     rules = (_other_coalitions, _no_indices)
     return [one for rule in rules for one in rule(run, measures)]
 
 
 def _other_coalitions(run: LoadedRun, measures: Measures) -> Iterator[Notice]:
-    """The mean JS is over pairs of edge servers that have clients, and fewer have other pairs."""
+    """The mean JS is over pairs of edge servers with clients; if fewer have clients, the pairs
+    differ.
+    """
     if "mean_js_after" not in measures.get("coalition_stability", {}):
-        return  # before a table is read: runs without measures do without pandas
+        return  # before a table is read: runs without measures do not need pandas
     home = run.details("associate").iloc[0]["home_edges"]
     before, after = len(set(home)), run.clients["edge"].nunique()
     if before != after:
@@ -32,7 +34,7 @@ def _other_coalitions(run: LoadedRun, measures: Measures) -> Iterator[Notice]:
 
 
 def _no_indices(run: LoadedRun, measures: Measures) -> Iterator[Notice]:
-    """Shares of a sum that negative values are part of: a regression's R^2, or small utilities."""
+    """Indices of shares with negative values: a regression's R^2, or utilities below 0."""
     figures = measures.get("equity", {})
     if math.isnan(figures.get("jain_index", 0.0)):
         message = (

@@ -1,7 +1,7 @@
 """Warnings of a run: the rules of docs/warnings.md, each a function.
 
-`foreseen` knows them before the run begins, `found` when it has come to its end; what the engine
-itself notices on its way is in `Run.warnings`.
+`foreseen` applies before the run begins, `found` at its end; what the engine itself notices in
+between is in `Run.warnings`.
 """
 
 from __future__ import annotations
@@ -40,28 +40,30 @@ from simfl.system.topology import nearest_edge
 from simfl.system.uncertainty import Calibrated
 
 SHORTEST_STEP_S = 1e-3
-"""Below this a training step is the framework's time, not the model's (docs/hardware.md)."""
+"""A shorter training step is dominated by the framework, not by the model (docs/hardware.md)."""
 
 MOST_NAMED = 4
-"""Profiles, or labels, that a sentence names."""
+"""The maximum number of profiles, or labels, named in a sentence."""
 
 MOST_UNEVALUATED = 0.1
 """The share of a run's versions that may come after the last evaluated one."""
 
 MOST_AIRTIME = 0.5
-"""A channel that is on air for more of the time is crowded: queues grow as 1 / (1 - share)."""
+"""A channel that is busy for more of the time is crowded: queues grow as 1 / (1 - share)."""
 
 MOST_LOOKED_AT = 10_000
-"""Clients whose nearest access point is looked for."""
+"""The maximum number of clients whose nearest access point is determined."""
 
 MOST_FAR = 0.25
-"""So many clients may have a nearer access point than theirs: some do wherever places scatter."""
+"""Up to this share of clients may have a nearer access point than theirs, as random places
+differ.
+"""
 
 LEAST_UNTRAINED = 0.01
-"""Rare tokens of a text may be tested and not trained: they change no accuracy that is shown."""
+"""Rare tokens of a text may be tested but not trained: they hardly change the accuracy."""
 
 FEWEST_TESTED = 50
-"""With fewer test examples an accuracy moves in steps of more than two points."""
+"""With fewer test examples the accuracy changes in steps of more than two points."""
 
 LEAST_GROWTH = 0.1
 """A queue that grows by less than this share of what is owed counts as stable."""
@@ -71,7 +73,7 @@ ALIKE_FLOPS = 1.02
 
 
 def foreseen(simulation: Simulation) -> list[Notice]:
-    """What can be said of a run before it begins."""
+    """Warnings before a run begins."""
     rules: tuple[Callable[[Simulation], Iterable[Notice]], ...] = (
         _unverified,
         _implausible,
@@ -98,7 +100,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
 
 
 def found(simulation: Simulation, one: Run) -> list[Notice]:
-    """What is odd about a run that has come to its end."""
+    """Warnings about a run that has ended."""
     rules: tuple[Callable[[Simulation, Run], Iterator[Notice]], ...] = (
         _no_version,
         _unevaluated_end,
@@ -119,7 +121,7 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
 
 
 def drawn_from(generators: Collection[str]) -> list[Notice]:
-    """Generators of the whole process, of which no seed of a scenario says what they give."""
+    """Process-wide random generators, which do not depend on a scenario's seed."""
     if not generators:
         return []
     names = " and ".join(generators)
@@ -131,7 +133,7 @@ def drawn_from(generators: Collection[str]) -> list[Notice]:
 
 
 def kept_between(names: Collection[str]) -> list[Notice]:
-    """What parts of the user's own keep in themselves, their classes or modules."""
+    """State that users' own parts keep in themselves, their classes or modules."""
     if not names:
         return []
     few, more = ", ".join(list(names)[:MOST_NAMED]), len(names) - MOST_NAMED
@@ -143,7 +145,7 @@ def kept_between(names: Collection[str]) -> list[Notice]:
 
 
 def _unverified(simulation: Simulation) -> list[Notice]:
-    """Figures of the catalogue behind every second and joule that nobody has verified."""
+    """Unverified figures of the catalogue behind the run's seconds and joules."""
     by_profile = unverified_figures(simulation.world.profiles)
     estimates = sum(unverified for unverified, _ in by_profile.values())
     total = sum(figures for _, figures in by_profile.values())
@@ -181,14 +183,14 @@ def _implausible(simulation: Simulation) -> list[Notice]:
 
 
 def _short_steps(simulation: Simulation) -> str:
-    """What to say where devices go through a step faster than a framework can start it."""
+    """The text if devices compute a step faster than a framework can start it."""
     world, work = simulation.world, simulation.network.work
     profiles = {one.name for one in world.profiles if one.kind == "device"}
     rows = _largest_step(simulation)
     step_s = {}
     for index in np.unique(world.device_index):
         name, processor = world.devices[index].name, world.devices[index].processor
-        # Cycles that were given for an example, and fixed times, were measured on whole steps.
+        # Given cycles per example, and fixed times, were measured on whole steps.
         measured = processor.counts_bits or any(
             getattr(processor, key, None) for key in ("cycles_per_example", "seconds_per_step")
         )
@@ -207,7 +209,7 @@ def _short_steps(simulation: Simulation) -> str:
 
 
 def _largest_step(simulation: Simulation) -> int:
-    """Examples of the largest training step of any client."""
+    """The number of examples in the largest training step of any client."""
     rows = int(simulation.partitioned.num_examples.max(initial=0))
     return min(rows, simulation.algorithm.local.batch_size or rows)
 
@@ -221,9 +223,9 @@ def _is_another(forward_flops: float, measured: Calibrated) -> bool:
 
 
 def _beyond_calibration(simulation: Simulation) -> list[Notice]:
-    """Devices that train what was not measured when they were calibrated, or in other steps.
+    """Devices that train models, or use batch sizes, that were not measured in their calibration.
 
-    Clocks that were not measured are told when they have been decided (`Allocating`).
+    Clock frequencies that were not measured are reported when they are decided (`Allocating`).
     """
     world, work, rows = simulation.world, simulation.network.work, _largest_step(simulation)
     profiles = {one.name: one for one in world.profiles if one.kind == "device"}
@@ -252,7 +254,7 @@ def _beyond_calibration(simulation: Simulation) -> list[Notice]:
 
 
 def _unread(simulation: Simulation) -> list[Notice]:
-    """Keys of the scenario that change nothing."""
+    """Keys of the scenario that have no effect."""
     keys = simulation.unread_keys
     if not keys:
         return []
@@ -262,7 +264,7 @@ def _unread(simulation: Simulation) -> list[Notice]:
 
 
 def _sized_only(simulation: Simulation) -> list[Notice]:
-    """Codecs that leave the values exact, and were not told to."""
+    """Codecs that leave values exact, although they were not asked to."""
     codecs = {way: codec for way, codec in simulation.sized_only.items() if codec.values}
     if not codecs:
         return []
@@ -272,7 +274,7 @@ def _sized_only(simulation: Simulation) -> list[Notice]:
 
 
 def _larger_messages(simulation: Simulation) -> list[Notice]:
-    """Codecs that make a message of the whole model larger than it is without one."""
+    """Codecs that make a message of the whole model larger than without a codec."""
     raw_bytes, told = simulation.network.size_bytes, []
     world = simulation.world
     codecs = {"uplink_codec": world.uplink_codec, "downlink_codec": world.downlink_codec}
@@ -302,7 +304,7 @@ def _out_of_memory(simulation: Simulation) -> list[Notice]:
 
 
 def _far_access_points(simulation: Simulation) -> list[Notice]:
-    """Clients whose rate goes by distance, at access points that were dealt out by number."""
+    """Clients with a distance-dependent rate whose access points were assigned by number."""
     world = simulation.world
     by_distance = np.array([link.needs_places for link in world.links])[world.link_index]
     by_number = not simulation.protocol.hierarchical or (simulation.edge == world.home_edge).all()
@@ -328,7 +330,7 @@ def _far_access_points(simulation: Simulation) -> list[Notice]:
 
 
 def _priced_for_more(simulation: Simulation) -> list[Notice]:
-    """Prices that go by a round's clients, of more than a round can have."""
+    """Prices for a fixed number of clients that exceeds the clients in any round."""
     stated = simulation.algorithm.priced_for
     if stated is None:
         return []
@@ -344,7 +346,7 @@ def _priced_for_more(simulation: Simulation) -> list[Notice]:
 
 
 def _losses_in_the_open(simulation: Simulation) -> list[Notice]:
-    """Clients say their losses as they are, where noise hides what they learned."""
+    """Clients report exact losses although noise is meant to hide what they learned."""
     selection = simulation.parts[("decisions", "selection")]
     told = selection.needs_losses or isinstance(selection, QueryingSelection)
     if not told or not getattr(simulation.algorithm, "noise_multiplier", 0.0):
@@ -357,10 +359,10 @@ def _losses_in_the_open(simulation: Simulation) -> list[Notice]:
 
 
 def _meaningless_delta(simulation: Simulation) -> Iterator[Notice]:
-    """Whoever publishes all of one client, drawn at random, is (0, 1 / n)-private."""
+    """Publishing all data of one client, drawn at random, is (0, 1 / n)-private."""
     clients = simulation.world.num_clients
     if not hasattr(simulation.algorithm, "noise_multiplier"):
-        return  # the measure has nothing to tell
+        return  # the measure has nothing to report
     for keys, part in simulation.parts.items():
         if isinstance(part, Privacy) and part.delta >= 1.0 / clients:
             message = (
@@ -373,7 +375,7 @@ def _meaningless_delta(simulation: Simulation) -> Iterator[Notice]:
 
 
 def _unused_columns(simulation: Simulation) -> list[Notice]:
-    """Columns of a table that nobody named, where others of their kind were."""
+    """Columns of a table that are not used, although others of their kind are."""
     data = simulation.partitioned.data
     found = len(data.unused)
     return [notice("unused_columns", data.about_unused, found)] if found else []
@@ -397,9 +399,9 @@ def _untrained_classes(simulation: Simulation) -> list[Notice]:
 
 
 def _labels_with_gaps(simulation: Simulation) -> list[Notice]:
-    """Outputs of the model for classes of which there is no example, be it for training or testing.
+    """Outputs of the model for classes without any example, in training or testing.
 
-    A model of tokens has as many as its vocabulary, whichever of them a text needs.
+    The outputs of a model of tokens are its vocabulary, of which a text may need only a part.
     """
     held, data = simulation.partitioned.label_counts.sum(axis=0), simulation.partitioned.data
     of_tokens = getattr(simulation.parts[("model",)], "tokens", None) == data.outputs
@@ -419,7 +421,7 @@ def _labels_with_gaps(simulation: Simulation) -> list[Notice]:
 
 
 def _one_class(simulation: Simulation) -> list[Notice]:
-    """Data of which every example has the same label."""
+    """Data in which all examples have the same label."""
     held, data = simulation.partitioned.label_counts.sum(axis=0), simulation.partitioned.data
     if not held.size or not simulation.algorithm.learns:
         return []
@@ -431,7 +433,7 @@ def _one_class(simulation: Simulation) -> list[Notice]:
 
 
 def _few_test_examples(simulation: Simulation) -> list[Notice]:
-    """A test set by which accuracies can hardly be told apart."""
+    """A test set that is too small to distinguish accuracies."""
     data = simulation.partitioned.data
     examples = len(data.test)
     classified = data.task == "classification" and simulation.algorithm.learns
@@ -446,7 +448,7 @@ def _few_test_examples(simulation: Simulation) -> list[Notice]:
 
 
 def _no_version(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """The run ended before anything was published."""
+    """The run ended before any version was published."""
     if one.publications.latest is None:
         now_s = one.clock.now_s
         message = f"no version was published in {now_s:.4g} s: rounds.parquet has no row"
@@ -473,7 +475,7 @@ def _unevaluated_end(simulation: Simulation, one: Run) -> Iterator[Notice]:
 
 
 def _empty_for_good(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """Clients whose batteries nothing charges."""
+    """Clients whose batteries are empty and are not charged enough."""
     gone = one.observations.empty_for_good(one.clock.now_s)
     if gone:
         message = (
@@ -484,10 +486,9 @@ def _empty_for_good(simulation: Simulation, one: Run) -> Iterator[Notice]:
 
 
 def _heat_left_out(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """Devices that throttle, but would be hot at the end by what they drew on average.
+    """Devices that throttle, and would be hot at the end from their average power.
 
-    Each of several computations began at rest. What a radio's tail may have drawn meanwhile does
-    not count.
+    Each of several computations is simulated from a cool start. A radio's tail does not count.
     """
     world, accounts, now_s = simulation.world, one.accounts, one.clock.now_s
     computing = slice(world.num_clients), list(KINDS).index("compute")
@@ -514,7 +515,7 @@ def _heat_left_out(simulation: Simulation, one: Run) -> Iterator[Notice]:
 
 
 def _saturated_queues(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """The longest virtual queue keeps growing, by the slope that the certificate measures."""
+    """The longest virtual queue keeps growing, by the slope that the certificate computes."""
     owed, picked = one.owed
     if not picked.size or not owed.any():
         return
@@ -532,7 +533,9 @@ def _saturated_queues(simulation: Simulation, one: Run) -> Iterator[Notice]:
 
 
 def _crowded_channels(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """Clients with the whole rate each, of a channel that could not carry what all of them sent."""
+    """Clients that each get the full rate of a channel that could not carry all of their
+    messages.
+    """
     world, accounts, now_s = simulation.world, one.accounts, one.clock.now_s
     if world.access_sharing.contended or not now_s:
         return

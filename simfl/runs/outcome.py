@@ -23,7 +23,7 @@ from simfl.system.equipment import client_columns, machine_figures
 
 
 def leave(one: Run, folder: Path) -> None:
-    """Write what there is of a run that did not come to its end."""
+    """Write the results of a run that did not come to its end."""
     one.log.flush(one.clock.now_s)
     write_rounds(one, folder)
 
@@ -37,8 +37,8 @@ def write_rounds(one: Run, folder: Path) -> None:
 def finish(simulation: Simulation, one: Run, folder: Path, *, model: bool = True) -> None:
     """End a run: complete its log and write all tables and the final model.
 
-    Without `model`, all but the model and what clients are served. Raises `Diverged` where the last
-    version cannot be computed: the same is there then.
+    Without `model`, the model and what clients are served are left out. Raises `Diverged` if the
+    last version cannot be computed; everything else has been written then.
     """
     one.close()
     write_rounds(one, folder)
@@ -53,14 +53,14 @@ def finish(simulation: Simulation, one: Run, folder: Path, *, model: bool = True
         _write_hardware(simulation, folder)
     ref = one.publications.latest
     weights = ref.value().weights if model and ref is not None else {}
-    if weights:  # a run that learns nothing has none
+    if weights:  # a run without learning has none
         weights = {name: tensor.contiguous() for name, tensor in weights.items()}
         with replacing(folder / "model.safetensors") as partial:
-            partial.write_bytes(save(weights))  # `save_file` has errors of its own for a full disk
+            partial.write_bytes(save(weights))  # `save_file` has its own errors for a full disk
 
 
 def _write_hardware(simulation: Simulation, folder: Path) -> None:
-    """The machines' figures, of those that take part."""
+    """Write the figures of the machines that take part."""
     tiers = simulation.protocol.hierarchical
     with replacing(folder / HARDWARE) as partial:
         text = to_json(machine_figures(simulation.world, hierarchical=tiers), indent=2)
@@ -68,7 +68,7 @@ def _write_hardware(simulation: Simulation, folder: Path) -> None:
 
 
 def _clients(simulation: Simulation, one: Run) -> dict[str, Any]:
-    """Columns with one row per client: who it is, what it did, what it spent."""
+    """Columns with one row per client: who it is, what it did, what it consumed."""
     world, accounts, partitioned = simulation.world, one.accounts, simulation.partitioned
     clients = slice(0, world.num_clients)
     columns: dict[str, Any] = {
@@ -96,7 +96,7 @@ def _clients(simulation: Simulation, one: Run) -> dict[str, Any]:
 
 
 def _footprint(one: Run) -> dict[str, FloatArray]:
-    """Grams of CO2 and money of every actor, as far as the scenario's regions know them."""
+    """Grams of CO2 and money of every actor, if the scenario's regions have them."""
     electricity, known = one.world.electricity, {}
     if electricity is not None:
         known["carbon_gco2"] = one.accounts.carbon_gco2
@@ -106,13 +106,13 @@ def _footprint(one: Run) -> dict[str, FloatArray]:
 
 
 def _currency(one: Run) -> str | None:
-    """Of the prices that money is counted by; None: no price is known."""
+    """The currency of the prices; None if no price is known."""
     regions = () if one.world.electricity is None else one.world.electricity.regions
     return next((region.currency for region in regions if region.price is not None), None)
 
 
 def _rewards(one: Run) -> dict[str, list[float]]:
-    """What clients achieve alone and are rewarded with, on the test set, where that was asked."""
+    """What clients achieve alone and their rewards, on the test set, if requested."""
     ref, values = one.publications.latest, one.values
     if values.contributions is None or ref is None:
         return {}
@@ -140,7 +140,7 @@ def _final_scores(one: Run) -> dict[str, list[float]]:
 
 
 def figures(one: Run) -> dict[str, Any]:
-    """What the manifest says about how the run went."""
+    """The manifest's figures about how the run went."""
     now_s, accounts = one.clock.now_s, one.accounts
     contributions = one.values.contributions
     return {

@@ -1,4 +1,4 @@
-"""Warnings of targets that a run missed, or met at once."""
+"""Warnings about targets that a run missed, or met at once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Evaluation(NamedTuple):
 
 
 def met_at_once(targets: Iterable[Target], first: Mapping[str, Evaluation]) -> str | None:
-    """What is said of targets that the `first` evaluation of their figures meets; None: of none."""
+    """The message if the `first` evaluation of their figures meets some targets; None otherwise."""
     met: dict[str, list[str]] = {}
     for target in targets:
         one = first.get(target.figure)
@@ -56,7 +56,7 @@ def met_at_once(targets: Iterable[Target], first: Mapping[str, Evaluation]) -> s
 
 
 def target_at_once(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """The run was to end when it is good enough, and its first evaluation was."""
+    """The run was to stop at a target, and its first evaluation met it."""
     targets = _asked(simulation)
     first = {each.figure: _evaluations(one, each.figure)[:1] for each in targets}
     message = met_at_once(targets, {figure: known[0] for figure, known in first.items() if known})
@@ -65,7 +65,7 @@ def target_at_once(simulation: Simulation, one: Run) -> Iterator[Notice]:
 
 
 def target_missed(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """The run was to end when it is good enough, and it ended before."""
+    """The run was to stop at a target, and ended before meeting it."""
     told = []
     for target in _asked(simulation) if one.publications.rounds else ():
         values = [each.value for each in _evaluations(one, target.figure)]
@@ -80,7 +80,7 @@ def target_missed(simulation: Simulation, one: Run) -> Iterator[Notice]:
 
 
 def _asked(simulation: Simulation) -> list[Target]:
-    """Targets at which the run is to end."""
+    """Targets at which the run is to stop."""
     stop = simulation.scenario.stop
     accuracy = accuracy_name(simulation.partitioned.data.task)
     asked = (("accuracy", accuracy, stop.accuracy), ("loss", "loss", stop.loss))

@@ -7,7 +7,7 @@ from simfl.common.notices import Notice, notice
 
 
 def equal_targets(simulation: Simulation) -> list[Notice]:
-    """A test set whose R^2 is a division by 0."""
+    """A test set whose R^2 would be a division by 0."""
     data = simulation.partitioned.data
     if data.task != "regression" or not simulation.algorithm.learns:
         return []
@@ -22,7 +22,7 @@ def equal_targets(simulation: Simulation) -> list[Notice]:
 
 
 def equal_targets_of_clients(simulation: Simulation) -> list[Notice]:
-    """Clients whose R^2 on their own data is a division by 0."""
+    """Clients whose R^2 on their own data would be a division by 0."""
     partitioned = simulation.partitioned
     if partitioned.data.task != "regression" or not simulation.algorithm.learns:
         return []

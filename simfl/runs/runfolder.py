@@ -135,7 +135,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise RunFolderError(f"{path}: not readable as a JSON object")
     if not is_own_manifest(content):
         raise RunFolderError(f"{path}: not a manifest of simfl's, so this is no run folder")
-    # Of another layout nobody knows what is missing: `check_format` refuses to read on.
+    # For another layout it is unknown which keys are missing: `check_format` refuses it.
     known = content.get("format_version", 1) == FORMAT_VERSION
     ended = known and content["status"] != "running"
     for key, kind in _ENDED.items() if ended else ():
@@ -165,9 +165,9 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def write_table(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
-    """Writes a table of `TABLES` from its rows; keys that a row lacks are empty.
+    """Writes a table of `TABLES` from its rows; keys that a row lacks are null.
 
-    Dotted keys, as of what an app measures, are columns of numbers behind the others.
+    Dotted keys, such as an app's metrics, become columns of numbers after the others.
     """
     schema = TABLES[name]
     for other in sorted({key for row in rows for key in row if "." in key}):
@@ -176,7 +176,7 @@ def write_table(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
 
 
 def described_files(folder: Path) -> dict[str, dict[str, Any]]:
-    """For the manifest: the digest of every file that an ended run is read from, rows of tables."""
+    """For the manifest: the digest of every file of an ended run, and the rows of tables."""
     found: dict[str, dict[str, Any]] = {}
     tables = (f"{one}.parquet" for one in ALL_TABLES)
     for name in ("scenario.yaml", HARDWARE, "model.safetensors", *tables):

@@ -21,7 +21,7 @@ SAID_BESIDE: Mapping[str, str] = {
 
 
 def said_beside(metrics: Iterable[str]) -> list[str]:
-    """A sentence for each thing that is to be said of some of these figures."""
+    """The notes on these figures, one sentence each."""
     asked: dict[str, list[str]] = {}
     for metric in metrics:
         if metric in SAID_BESIDE:

@@ -13,9 +13,9 @@ from simfl.common.quantity import in_vain, quantity
 def main_figures(
     manifest: Mapping[str, Any], scores: tuple[float, float] | None
 ) -> list[tuple[str, str]]:
-    """Label and figure; a label begins with two blanks per level that it belongs to another's.
+    """Label and figure; a label is indented by two blanks per level below another's.
 
-    `scores` are accuracy and loss in the end, NaN where one is not known.
+    `scores` are the final accuracy and loss, NaN if unknown.
     """
     rows = []
     if scores is not None:
@@ -36,7 +36,7 @@ def main_figures(
 
 
 def footprint(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Label and figure of CO2 and money, as far as the scenario's regions know them."""
+    """Label and figure of CO2 and money, if the scenario's regions have them."""
     rows = []
     if (grams := manifest.get("carbon_gco2")) is not None:
         rows.append(("CO2 equivalent", quantity(grams, "g")))
@@ -46,7 +46,7 @@ def footprint(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def who_trained(workers: Sequence[Mapping[str, Any]]) -> str:
-    """How much a run's workers trained, in a sentence; see `workers` of a manifest."""
+    """How much each of a run's workers trained, in a sentence; see `workers` of a manifest."""
     jobs = [each["jobs"] for each in workers]
     seconds = quantity(sum(each["training_s"] for each in workers), "s")
     if len(workers) == 1:
