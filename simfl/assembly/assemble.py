@@ -103,7 +103,7 @@ def outlined(scenario: Scenario) -> Outline:
     unread = unread_keys(scenario, parts, world)
     idle, to_tell = held(scenario, unread), told(scenario, parts, unread)
     if idle:
-        # The run is made as if they were not there: what is left says all about it.
+        # The run is made as if they were not there; the rest describes it completely.
         scenario = scenario.without(idle)
         parts, complete = _parts(scenario)
         world = _checked_world(scenario, parts, streams)
@@ -161,7 +161,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     with blame(scenario.where("population")):
         check_costs(world, network)
     training = network, algorithm.local, partitioned.num_examples
-    elsewhere = protocol.brings_values  # whoever brings the models knows what they take
+    elsewhere = protocol.brings_values  # a protocol that brings the models knows their work
     if parts[("population",)].memory == "drop":
         lacking = np.zeros(world.num_clients) if elsewhere else lacking_bytes(world, *training)
         world = replace(world, lacking_bytes=lacking)
@@ -190,7 +190,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
         parts=parts,
         streams=streams,
         world=world,
-        # An accelerator is brought what it has room for, by those who use it.
+        # An accelerator only holds what fits; its users place the data there.
         partitioned=partitioned.cast(
             network.dtype, CPU.torch if device.accelerates else network.device
         ),
@@ -235,7 +235,7 @@ def _partitioned(outline: Outline) -> PartitionedData:
 
 
 def _device(options: Options) -> ComputeDevice:
-    """What this process computes on: a CPU, where a cluster trains."""
+    """The device of this process: a CPU if a cluster trains."""
     if options.ray is None:
         return compute_device(options.device)
     asked = options.device
@@ -246,7 +246,7 @@ def _device(options: Options) -> ComputeDevice:
 def _workers_platform(
     scenario: Scenario, network: Network, shapes: Collection[Shape], ray: RayWorkers
 ) -> dict[str, Any]:
-    """What bits depend on at the first worker that the cluster gives."""
+    """The numeric platform of the cluster's first worker."""
     describe = partial(numeric_platform, shapes=shapes)
     found: dict[str, Any] = RayCluster(ray).asked(
         partial(described, describe, network, ray.device, ray.memory_share),
@@ -257,7 +257,7 @@ def _workers_platform(
 
 
 def _with_contributions(simulation: Simulation, digest: str) -> Simulation:
-    """With the run in which clients train alone, unless what they contribute is given."""
+    """The simulation with the run in which clients train alone, unless contributions are given."""
     given = simulation.scenario.algorithm.contributions
     baseline = None
     if given is not None and given.accuracy is not None:
@@ -291,7 +291,9 @@ def _standalone_baseline(simulation: Simulation, digest: str) -> Simulation:
 
 
 def _import_parts(scenario: Scenario) -> None:
-    """Import what users' parts lie in: what such files, or libraries, draw or seed is theirs."""
+    """Import users' parts, before checking which generators are used: imported code may draw or
+    seed.
+    """
     for keys, (kind, part) in scenario.parts().items():
         registry.resolve(kind, part.name, scenario.base_dir, scenario.where(*keys))
 
@@ -306,7 +308,7 @@ def _parts(scenario: Scenario) -> tuple[dict[Keys, Any], dict[Keys, dict[str, An
 
 
 def _contents(scenario: Scenario, complete: Mapping[Keys, dict[str, Any]]) -> dict[Keys, str]:
-    """What lies in the files that keys of parts name, by those keys' paths."""
+    """Digests of the files that keys of parts name, by those keys' paths."""
     contents = {}
     for keys, (kind, part) in scenario.parts().items():
         where = scenario.where(*keys)
@@ -355,7 +357,7 @@ def _associate(
 
 def _world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> World:
     def resolve(kind: str, values: Mapping[str, Any]) -> Any:
-        # The values stand in a device or link file, which says itself where that is.
+        # The values come from a device or link file, whose own position is used in errors.
         return registry.build(kind, dict(values), KeyPath(Source("", scenario.base_dir, {})))
 
     population = parts[("population",)]

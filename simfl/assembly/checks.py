@@ -144,7 +144,7 @@ def check_pair(scenario: Scenario, algorithm: Algorithm, protocol: Protocol) -> 
 
 
 def _check_refusals(scenario: Scenario, algorithm: Algorithm) -> None:
-    """Raises `ScenarioError` for refusals that no protocol can be asked about, as by its name."""
+    """Raises `ScenarioError` for refusals of unknown traits, such as a protocol's name."""
     known = get_args(Trait)
     for trait in algorithm.refusals:
         if trait not in known:
@@ -321,7 +321,7 @@ def check_tokens(model: Any, examples: Iterable[Examples]) -> None:
 
 
 def _has_gradient(network: Network, weights: Mapping[str, Tensor], examples: Tensor) -> bool:
-    """Whether what the model gives in training depends on anything that is trained."""
+    """Whether the model's outputs in training depend on anything trainable."""
     leaves = {name: weights[name].clone().requires_grad_() for name in network.trainable_names}
     with torch.enable_grad():
         outputs, _ = network.call({**weights, **leaves}, examples.clone(), training=True)
@@ -336,13 +336,13 @@ def check_model(network: Network, outputs: int) -> None:
         weights, kept = network.initial(0), network.initial(0)
         with torch.no_grad(), torch.random.fork_rng(devices=()):
             given = [network.call(weights, examples, training=one)[0] for one in (False, True)]
-            changed = examples._version  # counts what was done to them in place
+            changed = examples._version  # counts in-place changes
             learns = _has_gradient(network, weights, examples)
     except PartMisbehaves as error:
-        if error.__cause__ is None:  # it gave what it may not give
+        if error.__cause__ is None:  # it returned something invalid
             raise
         raise ValueError(f"{error} (examples of shape {shape} do not pass through)") from error
-    except (Exception, SystemExit) as error:  # the user's module may raise anything, or leave
+    except (Exception, SystemExit) as error:  # the user's module may raise anything, or exit
         cause = f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0]}"
         raise ValueError(f"examples of shape {shape} do not pass through: {cause}") from error
     for name, tensor in weights.items():

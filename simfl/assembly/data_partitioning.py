@@ -88,7 +88,7 @@ def partition_data(
     if sizes is not None:
         return PartitionedData(data, [], None, sizes, np.zeros((home_edge.size, 0), dtype=np.int64))
     validation, train, natural = None, data.train, data.natural
-    data = replace(data, train=train.take(np.arange(0)))  # held once: they are partitioned here
+    data = replace(data, train=train.take(np.arange(0)))  # stored once, as partitioned
     with blame(scenario.where("data", "validation_share")):
         if scenario.data.validation_share > 0:
             if natural is not None:
@@ -125,7 +125,7 @@ def partition_data(
 
 
 def _to_read(targets: NDArray[Any]) -> NDArray[Any]:
-    """The targets, for a partition that may not write to them."""
+    """The targets as a read-only view, for a partition."""
     view = targets.view()
     view.flags.writeable = False
     return view
@@ -172,7 +172,7 @@ def with_noise(examples: Examples, variance: float, rng: np.random.Generator) ->
         return examples
     noise = rng.standard_normal(tuple(examples.inputs.shape), dtype=np.float32)
     inputs = examples.inputs
-    if not inputs.is_floating_point():  # bytes, which would be whole numbers again
+    if not inputs.is_floating_point():  # bytes would be rounded to whole numbers again
         inputs = inputs.to(torch.float32)
     scaled = torch.from_numpy(noise).to(inputs) * variance**0.5
     return Examples(inputs + scaled, examples.targets)

@@ -51,7 +51,8 @@ def availability_of(
     if not own:
         return begun(AVAILABILITY, None)
     group = _group_index(scenario, parts, streams)
-    # The common model goes by everybody: which groups have their own changes nobody else's draws.
+    # The common model covers all clients: whether groups have their own affects nobody else's
+    # draws.
     models = [begun(AVAILABILITY, None)] + [
         begun(("population", "groups", one, "availability"), np.flatnonzero(group == one))
         for one in own
@@ -65,7 +66,7 @@ def availability_of(
 def allocation_by_group(
     scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams
 ) -> AllocationByGroup | None:
-    """The allocation rules of groups that have their own; None: no group has."""
+    """The allocation rules of groups that have their own; None if no group has."""
     own = own_parts(parts, "allocation")
     return AllocationByGroup(own, _group_index(scenario, parts, streams)) if own else None
 

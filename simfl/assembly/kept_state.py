@@ -19,7 +19,7 @@ import numpy as np
 from simfl.common.contract import PLUGIN_PREFIX, is_users_own, name_of
 
 MOST_LOOKED_AT = 1000
-"""The most entries of a container whose values are compared; of larger ones only the length is."""
+"""The most entries of a container whose values are compared; beyond that, only its length is."""
 
 DEEPEST = 3
 """The most nested containers that are examined."""
@@ -45,7 +45,7 @@ class KeptState:
 
 
 def _held(part: Any) -> Iterator[tuple[str, Any]]:
-    """What a part, its class and the module of that hold, by name."""
+    """What a part, its class and its module hold, by name."""
     owner = part.func if isinstance(part, partial) else part
     owner = owner if isinstance(owner, type) else type(owner)
     library = sys.stdlib_module_names - {"__main__"}
@@ -67,7 +67,7 @@ def _held(part: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _told(module: str) -> str:
-    """A module's name; that of a file without its digest."""
+    """A module's name; for a user's file, without its digest."""
     if module.startswith(PLUGIN_PREFIX):
         return module.removeprefix(PLUGIN_PREFIX).rpartition("_")[0]
     return module
@@ -79,7 +79,7 @@ def _is_data(value: Any) -> bool:
 
 
 def _shown(value: Any, depth: int = 0) -> Any:
-    """Something that is equal while a value is the same."""
+    """A value that is equal as long as the given one is unchanged."""
     if isinstance(value, np.ndarray):
         few = value.reshape(-1)[:MOST_LOOKED_AT]
         return value.shape, few.tolist() if value.dtype == object else few.tobytes()

@@ -201,7 +201,7 @@ def resolve(kind: str, name: str, base_dir: Path, where: KeyPath | None = None) 
 
 
 def _meant(name: str, parts: Iterable[type]) -> str:
-    """What a part says that is known by more names than its own; mostly an empty text."""
+    """Part of an error message: a part that is known by other names, if `name` is one of them."""
     told = [part.meant_by(name) for part in parts if hasattr(part, "meant_by")]
     return next((f", did you mean {one}?" for one in told if one), "")
 
@@ -346,7 +346,7 @@ def profile_keys(kind: str) -> dict[str, Any]:
         for one in parameters(cls)[0]
         if one.name not in ("name", "processor", *_OF_EVERY_PROFILE)
     ]
-    own.sort(key=len)  # those that are needed first
+    own.sort(key=len)  # required ones first
     return {"required": [], **json_schema(adapter(dataclasses.make_dataclass(kind, own)))}
 
 
@@ -391,7 +391,7 @@ def _with_intervals(node: Any) -> Any:
         return node
     if node.get("type") == "number":
         return {"anyOf": [node, {"$ref": "#/$defs/interval"}]}
-    # What stands in a list has no interval of its own.
+    # Entries of a list cannot have an interval of their own.
     return {key: one if key == "items" else _with_intervals(one) for key, one in node.items()}
 
 

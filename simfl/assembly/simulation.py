@@ -109,7 +109,7 @@ def digest(resolved: Scenario, world: World) -> str:
     """Equal for equal simulations: the resolved scenario, and its machines' own figures."""
     servers = (world.edge_server, world.cloud_server, world.backhaul)
     machines = [repr(machine) for machine in (*world.devices, *world.links, *servers)]
-    # What machines have had only since: without it a run is what it was before.
+    # Figures that were added later: without them, the digest of a run stays the same.
     machines = [one.replace(", cycles_per_example=None)", ")") for one in machines]
     machines = [one.replace(_NO_KINDS, "").replace(_NO_WEIGHTS, ")") for one in machines]
     machines = [one.replace(_NO_LIMIT, "memory_bytes=4000000000.0, b") for one in machines]
@@ -261,7 +261,7 @@ class Simulation:
         return availability_of(self.scenario, self.parts, self.streams)
 
     def _presence(self) -> Presence:
-        """Who is there when, with batteries as they are at time 0."""
+        """Clients' presence over time, with batteries as they are at time 0."""
         population, world = self.parts[("population",)], self.world
         charging = population.batteries
         return Presence(
@@ -281,7 +281,7 @@ class Simulation:
         charged_w = self.parts[("population",)].server_idle_share * servers_w
         idle_w = np.concatenate([world.power_idle_w, charged_w, [0.0]])
         actors = Actors(world.num_clients, world.num_edges)
-        # A flat protocol has no edge servers: nobody pays for machines that are not there.
+        # A flat protocol has no edge servers, so their power is not charged.
         present = np.ones(actors.count, dtype=bool)
         present[actors.clients : actors.cloud] = self.protocol.hierarchical
         return EventLog(
@@ -302,7 +302,7 @@ class Simulation:
         )
 
     def _unpaid_idle_s(self) -> Callable[..., FloatArray] | None:
-        """For how long waiting clients cost nothing; None: never."""
+        """A function for the seconds of waiting that are not charged; None if all are."""
         population = self.parts[("population",)]
         if population.client_idle == "always":
             return None
@@ -316,7 +316,7 @@ class Simulation:
         return idle_power.unpaid_s
 
     def _counted(self) -> Callable[..., tuple[FloatArray, FloatArray]] | None:
-        """What counts the CO2 and money of rows; the last region is the servers' and network's."""
+        """Counts the CO2 and money of rows; the last region is that of servers and the network."""
         electricity, world = self.world.electricity, self.world
         if electricity is None:
             return None
@@ -403,7 +403,7 @@ class Simulation:
 
 
 def _loss_of(algorithm: Algorithm) -> Loss:
-    """What clients minimise; the shipped losses are called without ceremony."""
+    """The clients' loss; shipped losses are called directly, without checks."""
     if type(algorithm).loss is Algorithm.loss:
         return plain_loss
     return AskedLoss(algorithm) if is_users_own(algorithm) else algorithm.loss

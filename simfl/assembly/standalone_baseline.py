@@ -15,7 +15,7 @@ from simfl.scenario.sections import OF_GROUPS
 from simfl.scenario.validation.keys import plain
 
 TROUBLES = ("leaving", "faults", "batteries")
-"""Keys of a population that keep clients from training, besides availability."""
+"""Keys of a population that may keep clients from training, besides availability."""
 
 
 def contributions_needed(

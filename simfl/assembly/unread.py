@@ -146,7 +146,7 @@ def dotted(found: Mapping[Keys, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _said(part: Any, name: str, otherwise: Any) -> Any:
-    """What a part says of itself; a user's class that only inherits it may do `otherwise`."""
+    """A part's declaration; `otherwise` for a user's class that only inherits it."""
     if is_users_own(part) and name not in vars(type(part)):
         return otherwise
     return getattr(part, name)
@@ -157,7 +157,7 @@ def _named(part: Any) -> str:
 
 
 def _own(one: Composition) -> Found:
-    """Keys that others of the same part make idle."""
+    """Keys that are idle because of other keys of the same part."""
     for section, part in one.parts.items():
         with at_work(part, "idle_keys"):
             idle: Mapping[str, str] = _said(part, "idle_keys", {}) if _has_idle(part) else {}
@@ -170,12 +170,12 @@ def _has_idle(part: Any) -> bool:
 
 
 def _rules(one: Composition) -> Found:
-    """Decisions that nobody asks for."""
+    """Decisions that the protocol does not use."""
     name = _named(one.protocol)
     for kind in ("association", "scheduling", "staleness"):
         if kind not in one.asks:
             yield ("decisions", kind), f"{_WHY[kind].format(name)}"
-    # Every scheduling event tells the estimates, whatever its rule goes by.
+    # Every scheduling event logs the estimates, whatever its rule uses.
     if "scheduling" not in one.asks and not one.somebody_looks_at(*ESTIMATES):
         reason = "nothing is scheduled, and neither selection nor allocation uses estimates"
         yield ("decisions", "estimator"), reason
@@ -189,7 +189,7 @@ _WHY = {
 
 
 def _groups(one: Composition) -> Found:
-    """What all groups have of their own, and what they have not."""
+    """Common parts that no group uses, and groups without parts of their own."""
     for common in (AVAILABILITY, ALLOCATION):
         if not any(part is one.parts[common] for part in in_use(one.parts, common)):
             yield common, "every group has its own"
@@ -201,7 +201,7 @@ def _groups(one: Composition) -> Found:
 
 
 def _hours(one: Composition) -> Found:
-    """The time of day at which a run begins."""
+    """The time of day at which a run begins, if nothing depends on it."""
     models = in_use(one.parts, AVAILABILITY)
     by_hour = any(model.begun(0.0, None) is not model for model in models)
     if is_users_own(one.population) or one.world.electricity is not None or by_hour:
@@ -218,7 +218,7 @@ def _without_batteries(world: World) -> bool:
 
 
 def _tiers(one: Composition) -> Found:
-    """Edge servers, and what lies behind them, where clients belong to the cloud."""
+    """Edge servers, and what lies behind them, if clients belong to the cloud."""
     name = _named(one.protocol)
     if one.protocol.hierarchical:
         reason = f"{name} has edge servers at the access points, and the cloud behind the backhaul"
@@ -249,7 +249,7 @@ def _are_placed(one: Composition) -> bool:
 
 
 def _places(one: Composition) -> Found:
-    """Where everybody stands."""
+    """Positions, if nothing uses distances."""
     association = one.parts[("decisions", "association")]
     by_place = "association" in one.asks and _said(association, "looks_at_places", True)
     looked_at = by_place or _are_placed(one) or one.somebody_looks_at("position_m")
@@ -258,7 +258,7 @@ def _places(one: Composition) -> Found:
 
 
 def _media(one: Composition) -> Found:
-    """Who shares what with whom, where nobody shares anything."""
+    """Keys about sharing, if nothing is shared."""
     sharing = one.world.access_sharing
     name = _named(sharing)
     yield from _max_min(one)
@@ -271,7 +271,7 @@ def _media(one: Composition) -> Found:
 
 
 def _max_min(one: Composition) -> Found:
-    """The capacity of links that nobody crosses."""
+    """The capacity of links that are not used."""
     beyond, sharing = ("population", "backhaul_sharing"), ("population", "access_sharing")
     if type(one.parts.get(beyond)) is MaxMin:
         yield (*beyond, "access_bps"), "backhaul_sharing divides backhaul_bps, whoever crosses it"
@@ -282,7 +282,7 @@ def _max_min(one: Composition) -> Found:
 
 
 def _troubles(one: Composition) -> Found:
-    """Losses, absences and batteries of those who have none."""
+    """Losses, absences and batteries that cannot occur."""
     population, world = one.population, one.world
     if not any(_said(model, "leaves", True) for model in in_use(one.parts, AVAILABILITY)):
         yield ("population", "leaving"), "no client ever leaves"
@@ -303,7 +303,7 @@ def _troubles(one: Composition) -> Found:
 
 
 def _work(one: Composition) -> Found:
-    """Figures of machines that no computation goes by."""
+    """Figures of machines that no computation uses."""
     if one.population.hardware_draw is None:
         yield ("population", "hardware_draw"), "the profiles' own figures are used"
     elif not any(profile.is_uncertain for profile in one.world.profiles):
@@ -321,7 +321,7 @@ def _work(one: Composition) -> Found:
 
 
 def _codecs(one: Composition) -> Found:
-    """What codecs would do to values that are not there, or not theirs."""
+    """Keys of codecs about values that do not exist or are not coded."""
     about_values = ("values", *ABOUT_VALUES)
     yield ("population", "downlink_codec", "error_feedback"), "only clients keep residuals"
     for direction in DIRECTIONS:
@@ -336,7 +336,7 @@ def _codecs(one: Composition) -> Found:
 
 
 def _learning(one: Composition) -> Found:
-    """What is about learning, where there is none."""
+    """Keys about learning, if nothing is learned."""
     if one.algorithm.learns:
         return
     reason = f"algorithm {_named(one.algorithm)} learns nothing"
