@@ -104,7 +104,7 @@ def walk(segments: Segments, clients: IntArray, begin_s: FloatArray, limits: Lim
     Takes the joules from the batteries of `limits.charge`. If `limits.interruptions` pauses
     clients, all must begin at the same time.
     """
-    # One after another, as a process that waits for each would add them up.
+    # Summed one after another, as a process that waits for each would do.
     times_s = np.cumsum(np.concatenate([begin_s[None], segments.seconds]), axis=0)
     present_until_s: FloatArray = np.full(clients.size, np.inf)
     stops_s, causes, pauses = limits.stops_s, limits.causes, list[Interruption]()
@@ -123,7 +123,7 @@ def walk(segments: Segments, clients: IntArray, begin_s: FloatArray, limits: Lim
         unheard = _unheard(segments, times_s, limits.heard_s)
         if not unheard.any():
             break
-        # After a download that was not sent completely nothing follows, nor any pause of it.
+        # If a download was not sent completely, nothing follows it, nor is there any pause in that.
         plain = plain.without(plain.stage > DOWNLOAD, unheard)
         times_s = np.cumsum(np.concatenate([begin_s[None], plain.seconds]), axis=0)
         segments = plain

@@ -75,7 +75,7 @@ class ClientRounds:
         return self._allocating.warnings
 
     def fates(self) -> dict[str, int]:
-        """How many rounds that have ended by now had which of `FATES`."""
+        """The number of rounds that have ended by now, by fate (`FATES`)."""
         return self._dispatcher.fates.counts(self._setting.clock.now_s)
 
     def radio_idle_s(self, clients: IntArray) -> FloatArray:
@@ -226,4 +226,4 @@ class ClientRounds:
 
 
 def _not_told(places: IntArray) -> None:
-    """The writer of the messages knows who has received what."""
+    """Does nothing: the sender of the messages knows who has received what."""

@@ -28,21 +28,21 @@ class Stalled(RuntimeError):
 class _Until(float):
     """A delay that ends at exactly `time_s`.
 
-    SimPy adds it to the current time. There may be no float whose sum is exact: when halves of the
-    last bit are rounded to even, every other sum cannot be reached.
+    SimPy adds it to the current time. There may be no float whose sum is exact: with rounding half
+    to even, some sums cannot be reached.
     """
 
     time_s: float
 
     def __new__(cls, time_s: float, now_s: float) -> _Until:
-        """From `now_s` on."""
+        """The delay from `now_s` on."""
         delay = super().__new__(cls, time_s - now_s)
         # Another float type, such as numpy's, would be used in all later sums.
         delay.time_s = float(time_s)
         return delay
 
     def __radd__(self, now_s: float) -> float:
-        """Now and the delay."""
+        """Returns the end time, exactly."""
         return self.time_s
 
 
@@ -51,7 +51,7 @@ class Clock:
 
     def __init__(self, env: simpy.Environment | None = None) -> None:
         self.env = env or simpy.Environment()
-        # Refers to the waiting process: otherwise nothing may refer to one that waits in vain.
+        # Keeps a reference to the waiting process, which otherwise may be garbage-collected.
         self._waits: dict[int, tuple[str, simpy.Process | None]] = {}
         self._next = 0
 

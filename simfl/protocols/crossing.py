@@ -67,7 +67,8 @@ class Crossing:
         assert codec is not None
         named = {name: weights[name] for name in self._names(ref.version)}
         arrived = decoded(codec, named, raw_bytes, self._seed("downlink", ref))
-        # Tensors trained beside the model may start as one of its tensors, as the clients have it.
+        # Tensors trained beside the model may start as one of its tensors, as the clients received
+        # it.
         had = {id(tensor): arrived[name] for name, tensor in named.items()}
         return {name: had.get(id(tensor), tensor) for name, tensor in weights.items()}
 

@@ -292,13 +292,13 @@ class Dispatcher:
     def _end(
         self, orders: Orders, timeline: Timeline, places: IntArray, ends_s: FloatArray
     ) -> None:
-        """Rounds come to their ends: count them, but for those that fail for want of memory."""
+        """Count rounds that end, except those that fail for lack of memory."""
         if not orders.query:
             has_memory = orders.lacking_bytes[places] == 0
             self.fates.end(timeline, places[has_memory], ends_s[has_memory])
 
     def _out_of_memory(self, orders: Orders, places: IntArray, times_s: FloatArray) -> None:
-        """Ends rounds of those of `places` that have the model but lack memory to train it."""
+        """End the rounds of those of `places` that have the model but lack memory to train it."""
         lacking_bytes = orders.lacking_bytes
         for place in places[lacking_bytes[places] > 0].tolist():
             about = float(times_s[place]), float(lacking_bytes[place]), orders.about

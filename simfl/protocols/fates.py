@@ -1,4 +1,4 @@
-"""What becomes of clients' rounds: whose updates reach their servers, and why others do not."""
+"""The fates of clients' rounds: whose updates reach their servers, and why others do not."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ failed meanwhile or before it had passed the update on."""
 
 
 class Fates:
-    """Counts the rounds of so many clients by what became of them; queries are none.
+    """Counts the rounds of so many clients by fate; queries do not count.
 
-    A client has one round at a time, and is told of none before the last one has ended.
+    A client has one round at a time, so `end` is called for each only after its previous one has
+    ended.
     """
 
     def __init__(self, clients: int) -> None:
@@ -29,7 +30,7 @@ class Fates:
         self._unreported: dict[ServerId, int] = {}
 
     def end(self, timeline: Timeline, places: IntArray, ends_s: FloatArray) -> None:
-        """Rounds of `places` are known to their ends: `ends_s`, now or later."""
+        """Records the fates of the rounds of `places`, which end at `ends_s`, now or later."""
         clients = timeline.actors[places]
         before = np.isfinite(self._last_ends_s[clients])
         self._counts += np.bincount(self._last[clients[before]], minlength=len(FATES))
@@ -54,14 +55,14 @@ class Fates:
         self._counts[UNHEARD] += rounds
 
     def counts(self, now_s: float) -> dict[str, int]:
-        """How many rounds that have ended by now had which fate."""
+        """The number of rounds that have ended by now, by fate."""
         over = self._last_ends_s <= now_s
         last = np.bincount(self._last[over], minlength=len(FATES))
         return dict(zip(FATES, (self._counts + last).tolist(), strict=True))
 
 
 def _of(timeline: Timeline) -> IntArray:
-    """The fate of each, as an index into `FATES`."""
+    """The fate of each round, as an index into `FATES`."""
     stopped_by = timeline.ends.stopped_by
     failed = (timeline.stages.over & timeline.messages.fails).any(axis=0)
     fate = np.where(failed, LOST, UNHEARD)

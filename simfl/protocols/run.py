@@ -163,7 +163,7 @@ class Run:
 
     @property
     def fates(self) -> dict[str, int]:
-        """How many of the clients' rounds that have ended had which fate (`fates.FATES`)."""
+        """The number of clients' rounds that have ended, by fate (`fates.FATES`)."""
         return self._client_rounds.fates()
 
     @property

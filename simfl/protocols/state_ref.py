@@ -77,7 +77,7 @@ class StateRef:
         return self._state is not None or kept
 
     def when_known(self, call: Callable[[], None]) -> None:
-        """Calls `tell` once, as soon as the value is computed."""
+        """Calls `call` once, as soon as the value is computed."""
         self._listeners.append(call)
 
     def value(self) -> ServerState:
