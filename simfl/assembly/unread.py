@@ -271,7 +271,7 @@ def _media(one: Composition) -> Found:
 
 
 def _max_min(one: Composition) -> Found:
-    """The capacity of links that are not used."""
+    """The capacities of `max_min` that do not apply."""
     beyond, sharing = ("population", "backhaul_sharing"), ("population", "access_sharing")
     if type(one.parts.get(beyond)) is MaxMin:
         yield (*beyond, "access_bps"), "backhaul_sharing divides backhaul_bps, whoever crosses it"
