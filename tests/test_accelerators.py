@@ -1,4 +1,4 @@
-"""A run on an accelerator is the run without; what is asked of devices, and what they are told."""
+"""A run on an accelerator equals the run without; requests to devices, and their settings."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_precision_rounds_products_and_belongs_to_the_keys() -> None:
 def test_a_precision_that_there_is_not(
     changes: dict[str, str], device: Any, message: str, tmp_path: Path
 ) -> None:
-    """Refused with what is accepted, and nothing is written."""
+    """It is refused with what is accepted, and nothing is written."""
     scenario = small(**{"dtype": "float32", **changes})
 
     with pytest.raises(ScenarioError, match=message):

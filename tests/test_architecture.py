@@ -187,7 +187,7 @@ def test_a_timeout_outside_protocols_and_system_is_reported(source: str) -> None
 
 
 def test_another_attribute_called_timeout_is_not_reported() -> None:
-    """An event kind or a field of that name is no passing of time."""
+    """An event kind or a field of that name is not a timeout."""
     assert timeout_violations([Module.parse("simfl.eventlog.log", "kinds.timeout")]) == []
 
 

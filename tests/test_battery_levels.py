@@ -69,11 +69,11 @@ def test_levels_are_those_of_the_run(
 
 
 def test_a_paused_round_draws_idle_power_while_it_is_paused(tmp_path: Path) -> None:
-    """60 J, 2 W from the charger, 1.5 W of idling: full while it is away, and then at work.
+    """60 J, 2 W from the charger, 1.5 W idle: full while it is away, and then at work.
 
-    The fast device gets the model in 0.75 s. Computing takes a second at 21.6 W, of which half is
-    done when it leaves at 1.25 s, with 49.825 J; it is full when it is back at 101.25 s, and has
-    60 - 9.8 J at 101.75 s. Its upload draws 3 W for 1.25 s.
+    The fast device gets the model in 0.75 s. Computing takes a second at 21.6 W, half of which is
+    done when it leaves at 1.25 s, with 49.825 J; it is full when it is back at 101.25 s, and has 60
+    - 9.8 J at 101.75 s. Its upload draws 3 W for 1.25 s.
     """
     fast = PROFILES["fast"].replace("power_idle_w: 1.0", "power_idle_w: 1.0\nbattery_j: 60.0")
     fast = fast.replace("power_static_w: 0.5", "power_static_w: 20.0")

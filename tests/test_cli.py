@@ -98,7 +98,7 @@ def test_a_summary_tells_what_was_sent_in_vain(
 
 
 def test_the_summary_says_how_much_workers_trained(scenario: Path) -> None:
-    """Each of them between so many jobs and so many; what is too little to be sent is done here."""
+    """Each of them a number of jobs in a range; small trainings are done in this process."""
     result = simfl_command("run", scenario, "--out", "out", "--workers", "2")
 
     assert result.exit_code == 0, result.output

@@ -90,8 +90,10 @@ def test_a_run_on_a_cluster_is_the_run_without_it(
 def test_sums_by_edge_server_come_with_the_answers(
     protocol: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whose clients are trained together, for they are chosen by losses under the edge servers'
-    states. No worker is asked for a sum, and no bit differs."""
+    """Clients of several edge servers train together, as they are chosen by losses of their states.
+
+    No worker is asked for a sum, and no bit differs.
+    """
     monkeypatch.setattr("simfl.learning.workers.remote.LEAST_HELD_BYTES", 0)
     choice = {"selection": {"name": "power_of_choice", "count": 3}}
     one = small(dtype="float32", protocol=protocol, decisions=choice)
@@ -120,7 +122,7 @@ def test_sums_by_edge_server_come_with_the_answers(
 def test_a_resumed_run_still_says_which_workers_were_lost_before(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of either part in one warning, also where nothing was left to say it at the end."""
+    """Those of both parts in one warning, even if nothing was left to report at the end."""
     scenario = small(dtype="float32")
 
     def cut_off(progress: Progress) -> None:
@@ -151,7 +153,7 @@ def test_a_resumed_run_still_says_which_workers_were_lost_before(
 def test_whatever_befalls_workers_there_is_one_fingerprint_and_one_model(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 1, 2 and 4 workers, with one killed and with one hung, and resumed with another number."""
+    """With 1, 2 and 4 workers, with one killed and one hung, and resumed with another number."""
     one = scenario(form, tmp_path)
     here = simfl.run(one, tmp_path / "here", Options(device="cpu"))
     assert here.manifest["numeric_platform"]["kernel_family"] == form

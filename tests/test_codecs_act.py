@@ -1,4 +1,4 @@
-"""Codecs in runs: what is learned through them, by whom, and what it is compared with."""
+"""Codecs in runs: effects on learning, for which messages, and references."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_personal_model_begins_as_what_the_client_received() -> None:
 
 
 def test_a_party_that_has_sent_nothing_has_no_contrast() -> None:
-    """MOON's first round is FedAvg's: what was sent is no model of the party's beside what came."""
+    """MOON's first round is FedAvg's: the received model is not the party's own previous one."""
     local = {"epochs": 1, "batch_size": 16, "learning_rate": 0.1}
     algorithms: list[dict[str, Any]] = [{"name": "moon", "mu": 5.0}, {"name": "fedavg"}]
 
@@ -215,7 +215,7 @@ def test_what_an_algorithm_leaves_no_place_for_is_said() -> None:
 def test_a_codec_that_only_sizes_without_being_told_to_is_warned_of(
     codec: Any, warned: int
 ) -> None:
-    """Of a model that is learned; the message names the key."""
+    """If a model is learned; the message names the key."""
     kinds = [one for one in foreseen(assemble(through(codec))) if one.kind == "sized_only"]
 
     assert len(kinds) == warned
@@ -273,7 +273,7 @@ ASKED = {
 
 
 def test_a_study_says_what_is_not_modelled(tmp_path: Path) -> None:
-    """Verdicts, main effects, indices and Pareto fronts of what is learned; not of bytes."""
+    """Verdicts, main effects, indices and Pareto fronts of learned figures, but not of bytes."""
     study = session(tmp_path, points=GRID, questions=ASKED)
     assert {one.status for one in run_here(study)} == {"completed"}
     study.collect()

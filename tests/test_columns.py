@@ -42,7 +42,7 @@ def test_names_by_number() -> None:
 
 @pytest.mark.parametrize("arrow", [pa.int32(), pa.int64(), pa.float64()])
 def test_numbers(arrow: pa.DataType) -> None:
-    """Of every second row of a block, too, which is no buffer of its own."""
+    """Also for every second row of a block, which is not a contiguous buffer."""
     values = np.arange(2 * EMPTY.size, dtype=np.int32)[::2]
 
     made = number_column(values, arrow, EMPTY)

@@ -39,7 +39,7 @@ def rows(run: simfl.LoadedRun, kind: str) -> pd.DataFrame:
 
 
 def computations(run: simfl.LoadedRun) -> pd.DataFrame:
-    """Each client's computations by its client rounds, of which some end with their download."""
+    """Each client's computations by its client rounds, some of which end with their download."""
     begun = rows(run, "download").reset_index()[["client", "number", "time_s"]]
     found = run.details("compute").merge(
         begun.rename(columns={"time_s": "start_s"}), on=["client", "start_s"], validate="1:1"
@@ -75,9 +75,9 @@ def test_another_uplink_changes_no_other_draw(tmp_path, link):
 
 
 def test_faults_change_no_other_draw(tmp_path):
-    """Crashes of clients, edge servers and links come on top: cycles stay as they were.
+    """Crashes of clients, edge servers and links are added: cycles stay the same.
 
-    Of client rounds that a crash cuts short a part of the cycles is left.
+    Of client rounds that a crash cuts short, a part of the cycles remains.
     """
     outages = {"works": {"mean_s": 1.0}, "broken": {"mean_s": 0.2}}
     often = {"works": {"mean_s": 0.3}, "broken": {"mean_s": 0.1}}
@@ -108,7 +108,7 @@ def test_faults_change_no_other_draw(tmp_path):
 
 
 def test_another_uplink_leaves_presence_and_crashes_as_they_were():
-    """Who is there, and who has crashed, at a thousand moments, on Wi-Fi and on NB-IoT."""
+    """Presence and crashes at a thousand moments, on Wi-Fi and on NB-IoT."""
     base = BASE.with_overrides(
         [
             "population.availability={name: renewal, share_beta: [0.5, 4.75]}",

@@ -93,12 +93,12 @@ WAITS = "Stalled: stalled at 1 s: the server waits for one of 3 clients to becom
     ],
 )
 def test_a_stall_needs_a_reason(reason, population):
-    """Who waits for what has to be said, and something has to keep clients away for good."""
+    """The message names the waits, and something must keep clients away for good."""
     with pytest.raises(AssertionError):
         compositions.check_stall(reason, population)
 
 
 def test_stalls_with_reasons():
-    """Empty batteries; rounds in vain, whoever is there."""
+    """Empty batteries; rounds without an update, whichever clients are available."""
     compositions.check_stall(WAITS, EMPTY)
     compositions.check_stall("Stalled: 1000 rounds in a row brought no update: ...", ALWAYS)

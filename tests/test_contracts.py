@@ -353,7 +353,7 @@ def test_the_least_number_of_updates_is_checked_before_the_run(own, protocol, ch
 
 @pytest.mark.parametrize("protocol", ["synchronous", "semi_asynchronous", "hierarchical"])
 def test_a_round_of_too_few_clients_is_in_vain(own, protocol):
-    """Who is there when a round begins cannot be known before: a single update makes no version."""
+    """How many clients finish cannot be known before: a single update makes no version."""
     away = {"availability": {"name": "periodic", "period_s": 0.2, "share": 0.1}}
     scenario = small(
         algorithm={"name": own("Pairs")}, population=away, protocol=PROTOCOLS[protocol]

@@ -46,7 +46,7 @@ def test_quick_start_on_cuda(tmp_path):
 
 
 def test_the_same_run_again_has_the_same_bits(tmp_path):
-    """Of a convolutional network: deterministic algorithms are on."""
+    """For a convolutional network, with deterministic algorithms."""
     scenario = small(model="cnn", dtype="float32", stop={"versions": 2})
 
     models = [
@@ -157,7 +157,7 @@ def test_peak_memory_is_flat_over_fifty_rounds():
 
 
 def test_sums_on_cuda_have_the_same_bits_in_any_groups():
-    """Of small and large tensors; and the CPU's values to single precision."""
+    """For small and large tensors; they equal the CPU's values in single precision."""
     generator = torch.Generator().manual_seed(0)
     members = [
         {

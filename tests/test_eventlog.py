@@ -139,7 +139,7 @@ def test_a_missing_or_unknown_column_is_an_error():
 
 
 def test_rows_hold_what_was_given_only():
-    """What is not given takes no room; joined with rows that have it, it is the default."""
+    """A missing column takes no memory; joined with rows that have it, it has the default."""
     one = make_rows(2, kind=0, actor=[0, 1], start_s=0.0, time_s=1.0, active_j=[3.0, 4.0])
     other = make_rows(1, kind=1, actor=0, start_s=0.0, time_s=1.0, cycles=5.0, detail=None)
 
@@ -154,7 +154,7 @@ def test_rows_hold_what_was_given_only():
 
 
 def test_columns_are_empty_where_they_do_not_apply(tmp_path):
-    """Of a kind that has a column, what was not said is its default; of another, it is null."""
+    """If the kind has the column, a missing value is its default; otherwise it is null."""
     log = new_log(tmp_path)
     log.add(stage("download", 0, 0.0, 1.0, active_j=2.0, attempts=3, lost_bytes=20))
     log.add(stage("compute", 0, 1.0, 2.0, cycles=5.0, cut_by=CUTS.index("crash")))

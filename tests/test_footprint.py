@@ -90,7 +90,7 @@ def test_groups_in_different_regions(tmp_path: Path) -> None:
 
 
 def test_co2_and_money_are_shown_with_their_currency(tmp_path: Path) -> None:
-    """Of all machines; where nothing is known there is no line."""
+    """For all machines; without known figures there is no line."""
     germany = run(small(population={"region": "grid_germany"}), tmp_path / "germany").manifest
     poland = run(small(population={"region": "grid_poland"}), tmp_path / "poland").manifest
     plain = run(small(), tmp_path / "plain").manifest
@@ -109,7 +109,7 @@ def test_co2_and_money_are_shown_with_their_currency(tmp_path: Path) -> None:
 
 
 def test_studies_compare_co2_and_money_of_one_currency_alone(tmp_path: Path) -> None:
-    """Nor runs that charge idle power differently."""
+    """Nor are runs compared that charge idle power differently."""
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "hours.yaml").write_text(HOURS + "currency: JPY\n")
     own = {"region": "hours", "profiles": [str(tmp_path / "own")]}

@@ -58,7 +58,7 @@ def test_a_failure_and_a_lack_of_time_stop_no_other_part(
 
 
 def test_a_checkout_knows_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of the project file is the installed one's."""
+    """The version of the project file is the installed one's."""
     own_version.own_version.cache_clear()
     installed = own_version.own_version()
 

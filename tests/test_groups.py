@@ -47,7 +47,9 @@ def unread(scenario: Scenario) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pd.DataFrame]:
-    """Computations of the run as it is, and of that in which the first group has its own."""
+    """Computations of the run as it is, and of the run in which the first group has its own
+    part.
+    """
     folder = tmp_path_factory.mktemp("groups")
     scenarios = {"plain": PLAIN, "own": PLAIN.with_overrides(OWN)}
     return {name: run(one, folder / name).details("compute") for name, one in scenarios.items()}
@@ -82,7 +84,7 @@ def test_what_one_group_has_changes_no_draw_of_another(computed: dict[str, pd.Da
 
 
 def test_a_group_of_its_own_leaves_the_others_absences_as_they_were() -> None:
-    """Clients that go by the common model leave when they would have left."""
+    """Clients with the common model leave at the same times as without the group."""
     common = PLAIN.with_overrides({"population.availability": {**LEAVES, "name": "daily_absence"}})
     mixed = common.with_overrides({"population.groups.0.availability": "always"})
     there = []

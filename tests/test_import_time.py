@@ -51,12 +51,12 @@ def loaded_by(code: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def loaded_modules() -> set[str]:
-    """Those of the command line."""
+    """The modules that the command line loads."""
     return loaded_by("import simfl, simfl.cli.app")
 
 
 def test_a_run_does_without_what_only_its_reader_needs() -> None:
-    """From the scenario to the summary and the picture; nor has it parts that it does not use."""
+    """From the scenario to the summary and the picture; unused parts are not loaded either."""
     loaded = loaded_by(A_RUN)
 
     assert {"torch", "PIL.Image", "simfl.console.run"} <= loaded

@@ -1,4 +1,4 @@
-"""What was written and is not what is read back is noticed: refused, or computed again."""
+"""Files that differ from what was written are noticed: refused, or computed again."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_snapshot_of_another_type_is_not_used(whole: LoadedRun, cut: Path) -> 
 def test_a_completed_run_is_whole_or_refused(
     whole: LoadedRun, tmp_path: Path, name: str, damage: str
 ) -> None:
-    """Whoever resumes it is told what is damaged, and does not go on with half of it."""
+    """Resuming it reports the damage instead of continuing with incomplete files."""
     shutil.copytree(whole.path, tmp_path / "run")
     path = tmp_path / "run" / name
     flip(path, 0.5) if damage == "changed" else path.unlink()
@@ -297,7 +297,7 @@ def test_a_manifest_nested_without_end_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["events", "rounds", "evaluations"])
 def test_a_table_without_its_columns_is_told(whole: LoadedRun, tmp_path: Path, name: str) -> None:
-    """Of runs whose manifests have no digests, too."""
+    """Also for runs whose manifests have no digests."""
     manifest = {key: value for key, value in whole.manifest.items() if key != "files"}
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     table = pq.read_table(whole.path / f"{name}.parquet").drop_columns("version")

@@ -1,4 +1,4 @@
-"""Models that get worse, stay as they were or only guess: just beyond each limit, or within."""
+"""Models that get worse, stay unchanged or only guess: just beyond each limit, and within."""
 
 from __future__ import annotations
 

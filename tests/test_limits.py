@@ -40,5 +40,5 @@ def test_what_somebody_may_mean_is_accepted(key, value):
     ],
 )
 def test_what_makes_other_numbers_infinite_is_refused(key, value, words):
-    """So that products and powers of what is accepted are finite."""
+    """So that products and powers of accepted values are finite."""
     assert re.search(words, refusal(key, value) or "accepted")

@@ -187,7 +187,7 @@ def test_what_an_availability_does_to_its_clients_is_its_own(tmp_path):
     ],
 )
 def test_what_a_protocol_does_wrong_is_one_line(told, instead, of, said):
-    """Of its own file; such runs ended with Python's own error, or went on with figures below 0."""
+    """With the protocol's own line; such runs ended with a traceback, or had negative figures."""
     line = told(PROTOCOL.replace(of, instead), protocol="own.py:Own")
 
     assert "own.py:" in line
@@ -272,7 +272,7 @@ def test_a_key_without_a_type_is_asked_for_in_words(tmp_path):
 
 
 def test_a_protocol_that_only_waits_ends_in_one_line(told, monkeypatch):
-    """It ran on for ever: each wait is an event, and none of them is in the log."""
+    """It used to run for ever: each wait is an event, but none of them is in the log."""
     monkeypatch.setattr("simfl.protocols.clock.MOST_QUIET", 5000)
     code = """
 class Own(Protocol):

@@ -259,7 +259,7 @@ def test_a_partition_that_says_so_may_deal_rows_twice(own):
 
 @pytest.mark.parametrize("direction", ["uplink", "downlink"])
 def test_what_a_codec_changes_in_place_is_its_own(own, direction):
-    """It gives all values as they were, and writes zeros over those that it was given."""
+    """It returns all values unchanged, and overwrites its arguments with zeros."""
     erased = small(population={f"{direction}_codec": own("Erasing")}, stop={"versions": 2})
     plain = small(stop={"versions": 2})
 
@@ -312,7 +312,7 @@ def test_a_model_that_changes_its_inputs_or_learns_nothing_is_refused(own, name,
 
 
 def test_a_state_has_all_tensors_of_the_model(own):
-    """Of their shapes and types."""
+    """With their shapes and types."""
     with pytest.raises(PartMisbehaves, match=r"Shorter\.aggregate: .* every tensor of the model"):
         simulated(small(algorithm=algorithm(own("Shorter"))))
 
@@ -354,7 +354,7 @@ def test_a_protocol_that_raises_is_named(own, tmp_path):
 
 
 def test_a_part_that_gives_something_wrong_is_told_with_the_line_of_its_method(own):
-    """Of the user's file; a name that does not exist comes with the nearest one that does."""
+    """In the user's file; for an unknown name the nearest known one is suggested."""
     with pytest.raises(PartMisbehaves) as error:
         simulated(small(decisions={"allocation": own("OneForMany")}))
 

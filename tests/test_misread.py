@@ -21,7 +21,7 @@ from tests.small import SEMI_ASYNCHRONOUS, small
 def test_a_delta_of_one_over_the_clients_means_nothing(
     delta: float, warned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of four clients 0.25 is the first that is too large; it is known before the run."""
+    """With four clients 0.25 is the first delta that is too large; it is known before the run."""
     monkeypatch.setattr(Privacy, "__post_init__", lambda self: None)
     monkeypatch.setattr(Privacy, "released", lambda *given: 2.0)
     monkeypatch.setattr(Privacy, "sampled", lambda *given: 1.0)

@@ -34,7 +34,7 @@ def save_rate(folder: Path, rate_bps: float) -> None:
 
 
 def digest(content: dict[str, Any], folder: Path, root: Path | None = None) -> str:
-    """That of a scenario which lies in the folder, with its data below `root`."""
+    """The digest of a scenario in this folder, with its data below `root`."""
     return outlined(Scenario.from_mapping({**SMALL, **content}, folder).below(root)).digest
 
 

@@ -45,7 +45,7 @@ def noisy(tmp_path):
 
 
 def test_two_runs_are_the_same_whatever_was_drawn_before(noisy, tmp_path):
-    """The state of torch's own generator is no part of a run, and is left as it was."""
+    """The state of torch's own generator does not affect a run, and is restored."""
     runs = []
     for seed in (1, 2):
         torch.manual_seed(seed)

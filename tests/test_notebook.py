@@ -42,7 +42,7 @@ def executed(cells: list[str], space: dict[str, Any]) -> list[Any]:
 
 
 def test_the_notebook_runs_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FedCure's scheduler is changed in 20 lines; what is shown is shown as a notebook has it."""
+    """FedCure's scheduler is changed in 20 lines; results are displayed as in a notebook."""
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("simfl.study.session.run_locally", run_in_this_process)
@@ -68,7 +68,7 @@ def test_the_notebook_runs_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_notebook_imports_what_is_public_and_holds_no_results() -> None:
-    """Results are made by whoever runs it."""
+    """Its results are created by running it."""
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
 
     assert [*wrong_imports("\n".join(CELLS))] == []

@@ -69,7 +69,7 @@ def test_a_profile_with_a_dot_in_its_name_counts(name: str, tmp_path: Path) -> N
 
 
 def test_figures_from_nowhere_count_as_estimates(tmp_path: Path) -> None:
-    """A profile that names neither sources nor what is unverified has no figure that is known."""
+    """In a profile without sources and without `unverified`, no figure counts as known."""
     said = yaml.safe_load((shipped_folder() / "minipc_n100.yaml").read_text(encoding="utf-8"))
     bare = {key: value for key, value in said.items() if key not in ("sources", "unverified")}
     silent = {**bare, "unverified": [*said["sources"], *said["unverified"]]}
@@ -113,7 +113,7 @@ def test_figures_in_another_unit_are_warned_of(
 
 
 def test_a_run_warns_of_figures_in_another_unit(tmp_path: Path) -> None:
-    """Of a machine that takes part."""
+    """For a machine that takes part."""
     text = (shipped_folder() / "rpi_4b.yaml").read_text(encoding="utf-8")
     wrong = text.replace("power_idle_w: 1.6", "power_idle_w: 1600", 1)
     (tmp_path / "mine.yaml").write_text(wrong, encoding="utf-8")
@@ -204,7 +204,7 @@ def test_no_shipped_population_has_an_implausible_figure() -> None:
 
 
 def test_no_shipped_figure_is_implausible() -> None:
-    """Of no kind of profile."""
+    """In profiles of any kind."""
     catalogue = Catalogue()
     shipped = [
         catalogue.profile(kind, one) for kind in KINDS for one in catalogue.list_profiles(kind)
@@ -214,8 +214,9 @@ def test_no_shipped_figure_is_implausible() -> None:
 
 
 def test_the_quick_start_warns_of_unverified_figures_alone(tmp_path: Path) -> None:
-    """And says of which profile most figures are estimates; of a small network, that its steps are
-    too short."""
+    """It names the profile with most estimates; for a small network, it says that steps are too
+    short.
+    """
     quick = simfl.Scenario.of("quickstart")
     small = {"model.hidden": [32], "stop.versions": 8}
     run = simfl.run(quick.with_overrides(small), tmp_path / "run")
@@ -283,8 +284,7 @@ def test_classes_that_nobody_trains_are_warned_of(
 def test_classes_that_hardly_anybody_tests_need_no_training(
     tmp_path: Path, tested: int, warned: bool
 ) -> None:
-    """One test example of a class that none of three clients with a class each has: of 100 it is
-    the hundredth part."""
+    """One test example of a class that none of three clients has: one of 100 is a hundredth."""
     arrays = {"x_train": np.zeros((40, 3)), "x_test": np.zeros((tested, 3))}
     labels = {"y_train": np.arange(40) % 4, "y_test": np.arange(tested) % 3}
     labels["y_test"][0] = 3
@@ -509,7 +509,7 @@ def test_rounds_smaller_than_the_count_are_warned_of(
 
 @pytest.mark.parametrize("count", [1, 4])
 def test_a_selection_that_takes_whoever_is_there_has_no_choice(count: int, tmp_path: Path) -> None:
-    """Four are waited for: four of them are no choice, one of them is."""
+    """Waiting for four and choosing four leaves no choice; choosing one of them does."""
     run = simfl.run(
         small(
             population={"availability": {"name": "periodic", "period_s": 0.2, "share": 0.3}},
@@ -543,7 +543,9 @@ def test_a_selection_that_takes_whoever_is_there_has_no_choice(count: int, tmp_p
 def test_a_selection_of_whoever_comes_back_has_no_choice(
     protocol: str, concurrency: int | None, selection: Any, warned: bool, tmp_path: Path
 ) -> None:
-    """With all in flight nobody else is free; a count above those who are free chooses them all."""
+    """With all in flight nobody else is free; a count above the number of free clients takes
+    all.
+    """
     run = simfl.run(
         small(
             population={"clients": 6},
@@ -808,7 +810,7 @@ def test_what_was_sent_in_vain_crowds_a_channel_too(tmp_path: Path) -> None:
 def test_access_points_that_are_not_the_nearest_are_warned_of(
     protocol: str, population: dict[str, Any], decisions: dict[str, Any], warned: bool
 ) -> None:
-    """Where rates go by distance, and nobody has chosen: counted and measured by places."""
+    """If rates depend on distance and no rule assigned them: counted and measured by positions."""
     groups = [{"device": "rpi_4b", "link": "cell_umi", "share": 1.0}]
     scenario = small(
         population={"clients": 40, "groups": groups, **population},
@@ -1051,7 +1053,7 @@ def test_an_edge_server_that_is_rarely_dispatched_leaves_clients_out_by_chance(
 
 @pytest.mark.parametrize(("rounds", "warned"), [(125, True), (124, False)])
 def test_an_edge_server_of_whom_nobody_took_part_is_no_chance(rounds: int, warned: bool) -> None:
-    """Among 16 clients from 16 (ln 16 + 5) = 124.4 rounds on, whoever had them."""
+    """With 16 clients, from 16 (ln 16 + 5) = 124.4 rounds on, whichever clients had them."""
     simulation, run = simulated(
         small(
             population={"clients": 16},
@@ -1075,7 +1077,7 @@ def test_an_edge_server_of_whom_nobody_took_part_is_no_chance(rounds: int, warne
 def test_edge_servers_that_no_rule_chose_are_warned_of(
     tmp_path: Path, scheduling: str, versions: int, left_out: int
 ) -> None:
-    """Of 4 from 26 choices on, which is 4 (ln 4 + 5) = 25.5 or more: with three versions more."""
+    """With 4 edge servers, from 26 choices on (4 (ln 4 + 5) = 25.5): with three more versions."""
     speeds = [{"device": one, "link": "ethernet_1g", "count": 2} for one in BY_SPEED]
     run = simfl.run(
         small(
@@ -1177,8 +1179,10 @@ def test_work_that_is_mostly_dropped_as_late_is_warned_of(
 def test_rounds_that_mostly_come_to_nothing_are_warned_of(
     leave: int, message_loss: dict[str, Any] | None, lost: int, rounds: int, tmp_path: Path
 ) -> None:
-    """Of eight clients four leave at work, or five, and drop their rounds. Half is not most; a
-    message lost here and there is sent again."""
+    """Four or five of eight clients leave during rounds and drop out. Half is not most.
+
+    A message that is lost now and then is sent again.
+    """
     board = {"device": "rpi_5", "link": "ethernet_1g"}
     gone = {"name": "absence", "share": 1.0, "from_s": 0.01}
     groups = [{**board, "count": 8 - leave}]

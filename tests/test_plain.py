@@ -1,4 +1,4 @@
-"""JSON of what parts say."""
+"""Parts' details as JSON."""
 
 from __future__ import annotations
 

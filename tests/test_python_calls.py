@@ -62,7 +62,7 @@ def as_notebook(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def test_a_run_of_a_mapping_or_of_a_shipped_name() -> None:
-    """A mapping stays as it was; a name that is none is told."""
+    """A mapping is not changed; an unknown name is reported."""
     content = copy.deepcopy(TINY)
 
     run = simfl.run(content)
@@ -220,7 +220,7 @@ print(list(study.table["decisions.scheduling"]))
 def test_a_finished_run_keeps_none_of_the_data(
     monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
 ) -> None:
-    """Else a script of a hundred runs holds many data sets until garbage is looked for."""
+    """Otherwise a script with a hundred runs keeps many data sets until garbage collection."""
     lent: list[weakref.ref[torch.Tensor]] = []
     assemble = execution.assemble
 

@@ -22,5 +22,5 @@ from simfl.common.quantity import quantity
     ],
 )
 def test_three_digits_and_a_prefix(value: float, text: str) -> None:
-    """What is rounded up to a thousand has the next prefix; what is no number has none."""
+    """A number that rounds up to a thousand gets the next prefix; NaN has none."""
     assert quantity(value, "J") == text

@@ -1,4 +1,4 @@
-"""What is said of a run that was to end at an accuracy or a loss."""
+"""What is reported about a run that was to end at an accuracy or a loss."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ FEW = [(None, None), (0.5, 1.5), (0.75, 0.9), (0.7, 1.0)]
 def test_a_target_that_is_never_met_is_told_with_the_best(
     stop: dict[str, float], said: str | None
 ) -> None:
-    """Of two, one is enough; the best is not the last."""
+    """One of two targets is enough; the best value is not the last."""
     assert told("target_missed", stop, FEW) == [said] * (said is not None)
 
 
@@ -94,7 +94,7 @@ def test_a_target_that_the_first_evaluation_meets(stop: dict[str, float], said: 
 
 
 def test_a_run_that_ends_without_its_accuracy_says_so(tmp_path: Path) -> None:
-    """Beside the reason, which is the number of versions; one that has it says nothing."""
+    """In addition to the reason, the number of versions; a run that reached it says nothing."""
     missed = simfl.run(small(stop={"versions": 3, "accuracy": 0.999}), tmp_path / "missed")
     met = simfl.run(small(stop={"versions": 40, "accuracy": 0.8}), tmp_path / "met")
 

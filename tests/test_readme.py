@@ -93,7 +93,7 @@ def saved(block: str) -> Path | None:
 
 
 def sized(text: str, *, whole: bool) -> str:
-    """A block or a line, as a `whole` or with what is `SMALLER`."""
+    """A block or a line, as a `whole` or with the replacements in `SMALLER`."""
     for large, small in SMALLER.items():
         assert large in TEXT
         text = text if whole else text.replace(large, small)

@@ -83,7 +83,9 @@ def test_parts_are_the_concrete_public_subclasses_in_their_own_modules(zoo: Path
 
 
 def test_a_part_in_a_module_of_its_own_name_needs_no_other_module(zoo: Path) -> None:
-    """Others are looked for everywhere; what is imported there, or is no part, is none."""
+    """Others are searched for in all modules; imported classes, and classes that are no parts, do
+    not count.
+    """
     (zoo / "emu.py").write_text(
         "from zoo.cats import Cat\nclass Emu(Cat):\n    name = 'emu'\nclass Egg: ...\n"
     )
@@ -323,7 +325,7 @@ def test_a_value_that_does_not_fit_its_field(change: dict[str, Any], line: str) 
 
 
 class Plain:
-    """Neither a dataclass nor with arguments of its own."""
+    """Neither a dataclass nor a class with its own arguments."""
 
 
 class Explicit:

@@ -116,7 +116,7 @@ def test_an_interrupted_run_is_readable_and_goes_on(tmp_path, name):
 
 
 def test_an_interrupt_during_the_replay_loses_nothing(tmp_path):
-    """The snapshot is of a later moment than the replay has come to, and stays as it is."""
+    """The snapshot belongs to a later moment than the replay has reached, and stays unchanged."""
     scenario = SCENARIOS["semi-asynchronous"]
     whole = simfl.run(scenario, tmp_path / "whole")
     cut_off(scenario, tmp_path / "cut", 9)
@@ -137,7 +137,7 @@ def test_an_interrupt_during_the_replay_loses_nothing(tmp_path):
 @pytest.mark.parametrize("names", ["", "run.lock", "run.lock manifest.partial"])
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_run_without_a_manifest_is_begun_again(tmp_path, names, resume):
-    """It was cut off in its first milliseconds, before it had said what it is."""
+    """It was interrupted in its first milliseconds, before it had written its manifest."""
     (tmp_path / "cut").mkdir()
     for name in names.split():
         (tmp_path / "cut" / name).write_text("{")
@@ -168,7 +168,7 @@ def test_resuming_without_a_snapshot_trains_again(tmp_path):
 
 
 def test_a_completed_run_is_only_read(tmp_path):
-    """Resuming what is complete changes nothing."""
+    """Resuming a complete run changes nothing."""
     scenario = SCENARIOS["semi-asynchronous"]
     simfl.run(scenario, tmp_path / "run")
     before = (tmp_path / "run" / "manifest.json").read_bytes()

@@ -85,7 +85,9 @@ def test_a_full_memory_store_forgets_the_least_recently_used():
 
 
 def test_a_full_folder_store_makes_room(tmp_path):
-    """Files used longest ago go; a store opened later sees what is left, and the facts."""
+    """The least recently used files are deleted; a store opened later sees the rest, and the
+    facts.
+    """
     store = FolderStore(tmp_path, limit_bytes=20_000)
     for number in range(20):
         store.put(f"key{number}", {"w": torch.full((500,), float(number))})

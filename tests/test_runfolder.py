@@ -240,7 +240,7 @@ def under_way(folder: Path) -> Run:
 
 
 def test_run_under_way(tmp_path: Path) -> None:
-    """Segments are read as far as they are complete; a half-written one is none."""
+    """Complete segments are read; a half-written one is ignored."""
     run = under_way(tmp_path / "killed")
     segments = sorted((tmp_path / "killed/events").glob("part-*.parquet"))
     (tmp_path / "killed/events/part-99999.partial").write_bytes(b"PAR1 cut off")

@@ -1,4 +1,4 @@
-"""Figures whose names promise more than they are: what is said of them, and where."""
+"""Notes on figures whose names promise more than they mean, and where they are printed."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
 
 
 def test_every_figure_is_one_of_a_shipped_measure() -> None:
-    """A figure of another name would be told of in vain."""
+    """A note on an unknown figure would never be printed."""
     assert all(kind_of(one) is not None for one in SAID_BESIDE)
 
 
 def test_a_sentence_names_all_figures_that_it_is_about() -> None:
-    """And nothing is said of others."""
+    """Other figures have no notes."""
     found = said_beside(["accuracy", "nash_gap.nash_gap", "nash_gap.nash_gap_mean"])
 
     assert [one.startswith(GAP) for one in found] == [True]

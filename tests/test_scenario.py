@@ -1,4 +1,4 @@
-"""The scenario's frame: what is refused and how, defaults, overrides, the digest."""
+"""The scenario's frame: errors, defaults, overrides, the digest."""
 
 from __future__ import annotations
 

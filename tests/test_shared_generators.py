@@ -122,7 +122,7 @@ class Own(Selection):
 def test_what_a_part_keeps_between_calls_is_warned_of(
     tmp_path: Path, does: str, named: str | None
 ) -> None:
-    """In itself, its class or its module; what is only read there is no state."""
+    """In itself, its class or its module; what is only read there does not count."""
     head = HEAD.replace("dataclass, ", "dataclass, field, ")
     (tmp_path / "own.py").write_text(head + KEPT.format(does=does, needs_losses=False))
     run = simfl.run(small(decisions={"selection": f"{tmp_path}/own.py:Own"}), tmp_path / "run")

@@ -28,7 +28,7 @@ def test_what_a_terminal_would_obey_is_written_out(name: str) -> None:
 def test_lines_titles_headings_and_cells(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever a name stands it is shown as it is, markup included."""
+    """Names are shown as they are everywhere, including markup."""
     monkeypatch.setenv("COLUMNS", "200")
     table = Table(title=name)
     table.add_column(name)

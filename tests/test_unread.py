@@ -312,7 +312,7 @@ def test_a_resolved_scenario_runs_again_without_a_warning(
     ],
 )
 def test_shipped_scenarios_hold_no_unread_key(path: Path) -> None:
-    """Nor does what they resolve to."""
+    """Nor do their resolved forms."""
     scenario = Scenario.from_yaml(path)
     try:
         resolved = outlined(scenario).resolved

@@ -1,4 +1,4 @@
-"""The proof of what is said to be unread: keys are changed one by one, and logs are compared."""
+"""Proof that unread keys have no effect: they are changed one by one, and logs are compared."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ MAKES_NO_DIFFERENCE = {("by_distance", "population.side_m")}
 
 
 def log_of(scenario: Scenario, folder: Path) -> pd.DataFrame:
-    """The events of a run, but for idle edge servers: a flat protocol has as many as are named."""
+    """The events of a run, except those of idle edge servers, whose number may be changed."""
     events = simfl.run(scenario, folder).events
     flat = not outlined(scenario).parts[("protocol",)].hierarchical
     ghosts = events["actor"].str.startswith("edge-") & (events["energy_j"] == 0) & flat

@@ -1,4 +1,4 @@
-"""Whose joules a decision saves: clients', servers' or the network's, to the end and a target."""
+"""Whose joules a decision saves: clients', servers' or the network's, in total and to a target."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_who_is_charged_is_no_saving(
 
 
 def test_accuracies_closer_than_one_example_are_told(tmp_path: Path) -> None:
-    """Of 359 test examples, where two settings learn the same; not where they are far apart."""
+    """With 359 test examples, if two settings learn the same; not if they are far apart."""
     same = study_of(tmp_path, "population.groups.0.device", ["rpi_4b", "rpi_5"])
     (said,) = caveat_sentences(same.table, ["accuracy", "loss"])
     assert said.startswith("accuracy is a share of 359 test examples, in steps of 0.0028:")

@@ -1,4 +1,4 @@
-"""YAML as the scenario reads it: values, lines, and one clear line for what is no YAML."""
+"""YAML as scenarios use it: values, lines, and one clear line for invalid YAML."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What loops that are written from the papers start from: a scenario, its data, plain torch.
+"""Common parts of loops that are written from the papers: a scenario, its data, plain torch.
 
-A loop knows nothing of simfl: it is given the clients' data, the first weights and who took part,
-and must end in the weights of the run, to 1e-9 in float64.
+A loop does not use simfl: it gets the clients' data, the first weights and the participants, and
+must end with the weights of the run, to 1e-9 in float64.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Loop:
         self.targets = [one.targets for one in shards]
 
     def size(self, client: int) -> int:
-        """Its examples."""
+        """The number of its examples."""
         return len(self.targets[client])
 
     def features(self, weights: Weights, client: int, rows: Any = ALL) -> Tensor:
@@ -110,7 +110,7 @@ class Loop:
         return gradient(self.loss(own, client, rows), own)
 
     def trained(self, start: Weights, client: int) -> Weights:
-        """After `STEPS` plain steps on the whole shard."""
+        """The weights after `STEPS` plain steps on the whole shard."""
         weights = start
         for _ in range(STEPS):
             slope = self.slope(weights, client)
@@ -118,7 +118,7 @@ class Loop:
         return weights
 
     def mean(self, models: Mapping[int, Weights]) -> Weights:
-        """Weighted by data size."""
+        """The mean weighted by data size."""
         sizes = {client: self.size(client) for client in models}
         total = sum(sizes.values())
         return {
@@ -128,21 +128,21 @@ class Loop:
 
 
 def gradient(loss: Tensor, weights: Weights) -> Weights:
-    """By name."""
+    """Gradients by parameter name."""
     return dict(zip(weights, torch.autograd.grad(loss, list(weights.values())), strict=True))
 
 
 def leaves(weights: Weights) -> Weights:
-    """Tensors of their own that gradients are taken by."""
+    """Copies of tensors for which gradients are computed."""
     return {name: tensor.detach().clone().requires_grad_() for name, tensor in weights.items()}
 
 
 def against(
     loop: Callable[[Loop], Any], part: Mapping[str, Any], folder: Path, **changes: Any
 ) -> tuple[Run, Any]:
-    """The run, and what the loop gives, which ends in the same weights to 1e-9.
+    """The run, and the loop's other results, after comparing their final weights (to 1e-9).
 
-    The loop gives its weights, or those and whatever else.
+    The loop returns its weights, or a tuple of these and further results.
     """
     with drawing() as drawn:
         _, run = simulated(scenario(part, **changes), folder)

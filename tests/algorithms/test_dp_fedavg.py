@@ -53,7 +53,7 @@ def test_without_noise_it_is_the_mean_of_clipped_changes(tmp_path: Path) -> None
 
 
 def test_the_noise_has_the_standard_deviation_that_is_said() -> None:
-    """z S / m, of each version its own, and the same again."""
+    """z S / m, different for each version, and reproducible."""
     state = state_at([0.0] * 20_000)
     state = replace(state, memory={"seed": 7})
     updates = [update_of(state, client, [0.0] * 20_000, 1.0) for client in range(4)]
@@ -86,7 +86,7 @@ def test_what_would_escape_the_noise_is_refused() -> None:
 def test_epsilon_without_the_accountant_is_refused_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Before the run."""
+    """This happens before the run."""
     monkeypatch.setitem(sys.modules, "dp_accounting", None)  # type: ignore[arg-type]
     with pytest.raises(ScenarioError, match=r"epsilon is not computed, .* 'simfl\[privacy\]'"):
         assemble(scenario({"name": "dp_fedavg"}, evaluate={"measures": ["privacy"]}))
@@ -120,7 +120,7 @@ def test_epsilon_is_that_of_the_formula(tmp_path: Path) -> None:
 def test_clients_that_are_not_waited_for_are_no_even_draw(
     patience: dict[str, float], even: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those who are merged were faster than the others: epsilon_sampled says nothing of them."""
+    """The merged clients were faster than the others, so epsilon_sampled is not valid."""
     monkeypatch.setattr(Privacy, "__post_init__", lambda self: None)
     monkeypatch.setattr(Privacy, "released", lambda *given: 2.0)
     monkeypatch.setattr(Privacy, "sampled", lambda *given: 1.0)
@@ -135,7 +135,7 @@ def test_clients_that_are_not_waited_for_are_no_even_draw(
 def test_answers_to_a_selections_questions_are_no_releases(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Epsilon is that of the updates: three of four are asked in each round, and one trains."""
+    """Epsilon counts updates only: three of four clients are queried per round, and one trains."""
     monkeypatch.setattr(Privacy, "__post_init__", lambda self: None)
     monkeypatch.setattr(Privacy, "released", lambda self, z, releases: float(releases))
     selection = {"name": "power_of_choice", "count": 1, "factor": 3}
@@ -151,7 +151,9 @@ def test_answers_to_a_selections_questions_are_no_releases(
 def test_where_clients_fail_those_who_do_not_are_no_even_draw(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All four are drawn, three have the memory: who is in every release is hidden by no draw."""
+    """All four are drawn, but only three have enough memory: the draw does not hide who takes
+    part.
+    """
     monkeypatch.setattr(Privacy, "__post_init__", lambda self: None)
     monkeypatch.setattr(Privacy, "released", lambda *given: 2.0)
     monkeypatch.setattr(Privacy, "sampled", lambda *given: 1.0)
@@ -174,7 +176,7 @@ def test_where_clients_fail_those_who_do_not_are_no_even_draw(
 def test_updates_that_came_too_late_are_in_no_release(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every update that was merged is one client's; the one with the most of them counts."""
+    """Every merged update belongs to one client; the one with the most updates counts."""
     monkeypatch.setattr(Privacy, "__post_init__", lambda self: None)
     monkeypatch.setattr(Privacy, "released", lambda self, z, releases: float(releases))
     protocol = {"name": "synchronous", "patience": {"over_selection": 2.0}}
@@ -207,7 +209,7 @@ def test_updates_that_came_too_late_are_in_no_release(
 def test_updates_that_never_arrived_are_in_no_release(
     population: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that are left are as many as the versions' participants."""
+    """The remaining ones are as many as the versions' participants."""
     monkeypatch.setattr(Privacy, "__post_init__", lambda self: None)
     monkeypatch.setattr(Privacy, "released", lambda self, z, releases: float(releases))
     groups = [
@@ -267,7 +269,7 @@ def test_epsilon_of_a_hidden_draw_is_little_above_the_least() -> None:
 
 
 def test_losses_beyond_all_numbers_leave_the_epsilon_of_a_known_draw() -> None:
-    """Noise of a fiftieth of what a client moves: whom it adds is seen, drawn or not."""
+    """The noise is a fiftieth of a client's influence, so everyone sees whom it came from."""
     pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
 
     told = Privacy().sampled(0.02, 100, 10, 5)
@@ -301,7 +303,7 @@ def test_of_one_release_the_divergence_is_that_of_the_two_mixtures() -> None:
 def test_losses_without_noise_are_warned_of(
     selection: dict[str, object], noise: float, warned: bool
 ) -> None:
-    """A selection that goes by losses chooses by what epsilon does not count."""
+    """A selection by losses reveals information that epsilon does not cover."""
     part = {"name": "dp_fedavg", "noise_multiplier": noise}
     simulation = assemble(scenario(part, decisions={"selection": selection}))
 

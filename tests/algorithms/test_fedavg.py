@@ -49,7 +49,7 @@ def fedavg(rate: float, weights: str = "examples") -> dict[str, Any]:
 
 
 def same_end(one: dict[str, Any], other: dict[str, Any]) -> float:
-    """The largest difference of what two runs of the small scenario end with."""
+    """The largest difference between the final weights of two runs of the small scenario."""
     ends = [final_weights(simulated(small(model="linear", **each))[1]) for each in (one, other)]
     return largest_difference(*ends)
 

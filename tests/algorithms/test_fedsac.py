@@ -352,7 +352,7 @@ def test_importances_are_taken_anew_every_so_many_versions_and_at_the_end() -> N
     [(1, [9, 19, 29]), (4, [2, 4, 7, 9, 12, 14, 17, 19, 22, 24, 27, 29]), (20, list(range(30)))],
 )
 def test_importances_are_taken_anew_every_10_epochs(epochs: int, expected: list[int]) -> None:
-    """Of 30 versions, those that end with the first epoch beyond a further ten."""
+    """Of 30 versions: those at the end of the first epoch after every ten epochs."""
     algorithm = FedSac(importance_unit="epochs", local=LocalTraining(epochs=epochs))
     network, _ = perceptron()
 

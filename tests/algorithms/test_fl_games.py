@@ -384,7 +384,7 @@ def test_a_sequential_player_waits_for_its_own_copy_alone(tmp_path):
 
 
 def test_lost_copies_are_sent_again_until_every_peer_has_its_own(tmp_path):
-    """No player answers to a move that it has not heard of; what was in vain is booked."""
+    """No player responds to a move that it has not received; lost messages are booked."""
     loss = "population.message_loss={probability: 0.7, timeout_s: 0.1, attempts_max: 2}"
     scenario = game_scenario(3, order="sequential").with_overrides([loss])
 

@@ -96,7 +96,7 @@ E1, E2, E3 = [1.0, 0.0, 0.0, 0.0], [0.0, 2.0, 0.0, 0.0], [0.0, 0.0, 3.0, 4.0]
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=12), st.integers(0, 12))
 def test_the_largest_values_keep_their_places(values: list[float], count: int) -> None:
-    """Nothing left out is larger than what is kept; more keeps all of less."""
+    """No omitted value is larger than a kept one; keeping more includes what fewer keep."""
     tensor = torch.tensor(values)
 
     kept, more = largest(tensor, count), largest(tensor, count + 1)
@@ -123,7 +123,7 @@ def test_layerwise_rewards_by_hand() -> None:
 
 
 def test_reputations_are_kept_floored_and_sum_to_one() -> None:
-    """0.9 of what is held and 0.1 of what is seen; nobody is below 1e-3; the absent stay."""
+    """0.9 of the old and 0.1 of the new value; none is below 1e-3; absent clients keep theirs."""
     found = moved_reputation({0: 0.5, 1: 0.5}, {0: 1.0, 2: -1.0}, 0.9, begin=0.0)
 
     raw = {0: 0.55, 1: 0.5, 2: 1e-3}
@@ -163,7 +163,9 @@ def test_the_first_download_is_the_model_and_later_ones_the_reward(
 
 @pytest.mark.parametrize("algorithm", [Cgsv(), FedAve(), Cffl()])
 def test_a_reward_that_was_received_is_not_downloaded_again(algorithm: GradientRewards) -> None:
-    """Whose update is lost has its model and its last reward; a new one is downloaded again."""
+    """A client whose update was lost keeps its model and its last reward; only a new one is
+    sent.
+    """
     network, evaluator, state = started(algorithm)
     first = algorithm.brief(network, state, 0, 0)
     assert first.price.down_bytes == 0
@@ -514,7 +516,7 @@ def test_cffl_weights(weights: Any, expected: list[float]) -> None:
 
 
 def test_cffl_punishes_ever_harder_without_end() -> None:
-    """alpha doubles every `rounds`: exponents whose sinh is no float are compared all the same."""
+    """alpha doubles every `rounds`: even exponents whose sinh overflows can be compared."""
     algorithm = Cffl(reward_by="reputation", rounds=1, threshold=0.0)
     network, evaluator, state = started(algorithm)
     shares = []

@@ -44,7 +44,7 @@ def loop(given: Loop) -> tuple[Weights, dict[int, Weights]]:
 
 
 def test_pfedme_is_what_its_paper_says(tmp_path: Path) -> None:
-    """The weights, and every client's personal model, which is what it is served; K passes paid."""
+    """The weights, every client's personal model (which it is served), and the cost of K passes."""
     run, (_, personal) = against(loop, PART, tmp_path / "me")
 
     assert run.publications.latest is not None

@@ -20,7 +20,7 @@ from tests.small import final_weights, largest_difference, simulated, small
 
 @pytest.mark.parametrize(("clients", "values", "expansion"), [(10, 20, 1.73), (14, 24, 1.98)])
 def test_messages_are_as_large_as_published(clients: int, values: int, expansion: float) -> None:
-    """Of 16-bit vectors in the clear: the paper's abstract, powers of 2."""
+    """For 16-bit vectors, relative to plain messages: the figures in the paper's abstract."""
     network = SimpleNamespace(size_bytes=4 * 2**values)
     part = SecureAggregation(value_bits=16).among(2**clients)
 
@@ -64,7 +64,7 @@ def test_it_learns_what_fedavg_does_and_pays_for_the_masks(tmp_path: Path) -> No
 def test_prices_for_more_clients_than_a_round_has_are_warned_of(
     changes: dict[str, Any], most: int
 ) -> None:
-    """By default they are the whole population's, whoever is selected, or below an edge server."""
+    """By default prices are for the whole population, however many clients are selected."""
     plain = {"population": {"clients": 4}, "decisions": {}, **changes}
     whole = plain["population"]["clients"]
     for stated in (None, most):
@@ -79,7 +79,7 @@ def test_prices_for_more_clients_than_a_round_has_are_warned_of(
 
 
 def test_fewer_neighbours_cost_less() -> None:
-    """A sparse graph; the server's own work stays as it is."""
+    """A sparse graph; the server's own work stays the same."""
     network = SimpleNamespace(size_bytes=4000)
     dense, sparse = (SecureAggregation(neighbours=k).among(100) for k in (None, 9))
     prices = [one.price(network, 0, 0) for one in (dense, sparse)]  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ NAMES = [term.name for term in TERMS]
 
 
 def test_planted_rates_are_found() -> None:
-    """Beside linear layers at the profile's one rate."""
+    """In addition to linear layers, which have the profile's single rate."""
     processor = profile_of("jetson_nano").processor
     one_rate = processor.flops_per_s * processor.efficiency
     amounts = np.zeros((3, len(TERMS)))

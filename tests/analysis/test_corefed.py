@@ -36,7 +36,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fewer than even the smallest scale has: what is shown does not depend on how many."""
+    """Fewer rounds than even the smallest scale: the displayed content does not depend on them."""
     offset, weights, extra = corefed_core.CONVEX["regression, weights 3 1 1"]
     short = {"weighted": (offset, weights, (*extra, "stop.versions=40"))}
     monkeypatch.setattr(corefed_core, "CONVEX", short)
@@ -158,7 +158,7 @@ def printed_utilities(table: str, data: str, name: str) -> np.ndarray:
 
 
 def test_margins_against_fedavg_are_those_of_the_recorded_utilities() -> None:
-    """Of every row of Tables 1 to 4 that has them, however they came there."""
+    """For every row of Tables 1 to 4 that has them, whatever their source."""
     rows = pd.read_csv(RESULTS / "corefed.csv", dtype=str)
     found = dict(corefed_derived.margins(corefed_derived.recorded_utilities(rows)))
     kept = rows[rows["exhibit"].isin(TABLES) & (rows["figure"] == corefed_derived.FIGURE)]
@@ -197,7 +197,7 @@ def test_margins_are_added_to_rows_that_stay_as_they_are() -> None:
 
 
 def test_the_papers_scale_takes_all_data_and_rounds() -> None:
-    """At the paper's size nothing is less than in the scenarios shipped, but for local epochs."""
+    """At the paper's size nothing is less than in the shipped scenarios, except local epochs."""
     changed = [
         *experiments.LENGTHS["paper"],
         *(one for each in experiments.REDUCED["paper"].values() for one in each),

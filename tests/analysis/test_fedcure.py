@@ -43,7 +43,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fewer than even the smallest scale has: what is shown does not depend on how many."""
+    """Fewer rounds than even the smallest scale: the displayed content does not depend on them."""
     (ten,) = fedcure_experiments.REDUCED["smoke"].values()
     monkeypatch.setitem(
         fedcure_experiments.REDUCED, "smoke", {"digits": (*ten[:-1], "stop.versions=5")}
@@ -77,7 +77,7 @@ def test_an_exhibit_is_shown(exhibit: str, out: Path, capsys: pytest.CaptureFixt
 
 
 def test_the_methods_differ_in_association_and_scheduling_alone() -> None:
-    """The paper's own table of baselines: everything else is FedCure's, but for their clocks."""
+    """As in the paper's table of baselines: all else is FedCure's, except clock frequencies."""
     for overrides in fedcure_experiments.METHODS.values():
         for one in overrides:
             assert one.partition("=")[0] in ("decisions.association", "decisions.scheduling")
@@ -94,7 +94,7 @@ def test_every_claim_belongs_to_an_exhibit() -> None:
 
 
 def test_readings_are_valid_and_judged_by_one_figure() -> None:
-    """Each changes the scenario; what is carried is among them; the target is Table 1's."""
+    """Each changes the scenario; the adopted one is among them; the target is Table 1's."""
     known = fedcure_experiments.readings()
     file = fedcure_experiments.SCENARIOS / "mnist.yaml"
 

@@ -194,7 +194,7 @@ def test_what_is_recorded_is_what_is_shown(
 def test_an_incomplete_grid_chooses_nothing(
     out: Path, small: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A method of which one setting was not run has no row; it is said how many are there."""
+    """A method with a missing setting has no row; the number of available settings is stated."""
     whole = Study.run
     monkeypatch.setitem(experiments.GRIDS, "qffl", ({"q": 0.1}, {"q": 1.0}))
 
@@ -215,7 +215,7 @@ def test_an_incomplete_grid_chooses_nothing(
 
 @pytest.mark.usefixtures("small")
 def test_a_plan_counts_what_follows_the_grid(tmp_path: Path) -> None:
-    """Of every split each setting once, and with all seeds FedSAC and a row per method."""
+    """For every split each setting once, and with all seeds FedSAC and one row per method."""
     sizes = replace(experiments.SIZES["smoke"], scenes=("POW", "CLA"))
     planned = replace(study("smoke", tmp_path), seeds=2, only_plan=True)
     with pytest.MonkeyPatch.context() as patch:
@@ -240,7 +240,7 @@ def test_a_plan_counts_what_follows_the_grid(tmp_path: Path) -> None:
 def test_one_grid_decides_for_all_splits_and_is_run_once(
     out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On another split what is recorded counts, and what was never run is not chosen from."""
+    """For another split the recorded grid counts; settings that were never run are not chosen."""
     sizes = replace(experiments.SIZES["smoke"], grid_on="POW")
     monkeypatch.setitem(experiments.SIZES, "smoke", sizes)
     monkeypatch.setattr(choices, "RESULTS", tmp_path)

@@ -19,7 +19,7 @@ from simfl.scenario.scenario import Scenario
 
 @dataclass
 class Logged:
-    """A run of which only the reports are known."""
+    """A run with nothing but reports."""
 
     reports: dict[str, list[Any]]
 
@@ -57,7 +57,7 @@ def test_a_unit_that_only_the_best_client_has_breaks_assumption_5() -> None:
 
 
 def test_importance_of_the_last_computation_is_concentrated_or_not() -> None:
-    """Of ten units one holds three quarters, and a negative one nothing."""
+    """One of ten units has three quarters of the importance, and a negative one has none."""
     raw = [-3.0, *[1.0] * 2, *[0.0] * 4, 6.0, 0.0, 0.0]
     run = logged(importance=[[1.0] * 10, raw, []])
 

@@ -77,7 +77,9 @@ def test_every_other_exhibit_is_shown(exhibit: str, out: Path) -> None:
 def test_a_calibrated_game_ends_below_what_the_first_seeds_run_without_an_end_gives(
     out: Path,
 ) -> None:
-    """Of all seeds; the warm start of a variable game is an epoch's 11 rounds, not its players'."""
+    """The threshold is used for all seeds; a variable game's warm start is an epoch of 11
+    rounds.
+    """
     study = Study(fl_games.SCALES["smoke"], out / "smoke", 2, (fl_games.DIGITS,))
 
     asked = fl_games_methods.method(study, fl_games.DIGITS, "v_par_calibrated")
@@ -93,8 +95,10 @@ def test_a_calibrated_game_ends_below_what_the_first_seeds_run_without_an_end_gi
 
 
 def test_where_a_game_would_have_ended_under_other_rules(tmp_path: Path) -> None:
-    """At the first, or the third, low round after a warm start; a seed that gets there not at all
-    is no line of the picture."""
+    """At the first, or the third, low round after a warm start.
+
+    A seed that never gets there has no line in the picture.
+    """
     rounds = pd.RangeIndex(1, 9, name="version")
     train = [0.5, 0.8, 0.58, 0.7, 0.6, 0.54, 0.53, 0.9]
     played = pd.DataFrame({"train": train, "test": np.arange(8) / 10}, index=rounds)
@@ -167,7 +171,7 @@ def test_what_is_run_is_a_valid_scenario(scale: str, data: str, tmp_path: Path) 
 
 
 def test_rounds_of_table_1_stand_beside_those_of_table_4() -> None:
-    """Of the same games on the same data; a reading of ours has its variant's."""
+    """They are of the same games on the same data; our own reading has its variant's."""
     rounds = fl_games.EXHIBITS["table1"].published("rounds")
     assert rounds["colored_fashion_mnist", "f_par_smooth"] == "58.4"
     assert rounds["colored_fashion_mnist", "f_par_smooth_eq2"] == "58.4"
@@ -175,7 +179,7 @@ def test_rounds_of_table_1_stand_beside_those_of_table_4() -> None:
 
 
 def test_rounds_that_more_clients_add() -> None:
-    """To those of two clients of the same seed and order of play; none of a game without an end."""
+    """Compared with two clients, same seed and order of play; empty for a game without an end."""
     rounds = {"f_seq_2": (10, 20), "f_seq_10": (50, 45), "f_par_2": (8, 9), "f_par_10": (9, np.nan)}
     values = pd.DataFrame(
         [
@@ -199,7 +203,7 @@ def test_rounds_that_more_clients_add() -> None:
 
 
 def test_accuracy_with_the_other_colour_is_kept() -> None:
-    """So that the sign of what a model does with the colour is known; NaN without such a set."""
+    """It gives the sign of the reliance on colour; NaN without such a data set."""
     scores = pd.DataFrame({"on": ["test", "flipped"], "accuracy": [0.7, 0.55]})
     run = SimpleNamespace(
         clients=pd.DataFrame({"num_examples": [1, 3], "served_accuracy": [0.4, 0.6]}),
@@ -249,7 +253,9 @@ PLANNED = {
 def test_a_plan_counts_the_runs_of_all_parts(
     exhibit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those behind a run that decides a threshold, and of every part of a figure, too."""
+    """Including runs that follow from a calibrated threshold, and those of every part of a
+    figure.
+    """
     monkeypatch.setattr(Study, "_probe", lambda self, data, scenario: Probe(1.0, 1.0))
     planned = Study(
         fl_games.SCALES["smoke"], tmp_path, 2, (fl_games_methods.DIGITS,), only_plan=True

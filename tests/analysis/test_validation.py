@@ -137,7 +137,7 @@ def test_rankings_are_of_pairs_with_one_thing_in_common() -> None:
 
 
 def test_what_a_default_spread_would_hold() -> None:
-    """Of ten ratios, nine within a factor of 5, whichever side they are on."""
+    """Nine of ten ratios are within a factor of 5, in either direction."""
     ratios = np.array([1.0, 1.1, 0.5, 2.0, 0.4, 3.0, 0.25, 4.5, 0.2, 9.0])
 
     assert factor_needed(ratios) == pytest.approx(5.0)

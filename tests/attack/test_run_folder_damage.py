@@ -159,7 +159,7 @@ def resume(references: References, _state: str, _name: str) -> Result:
 
 
 def overwrite(references: References, _state: str, _name: str) -> Result:
-    """Begin again, to the same end; or leave everything as it is."""
+    """Start again with the same result, or leave everything unchanged."""
     before = contents(Path("run"))
     result = command("run", references.file, "--out", "run", "--overwrite", "--quiet")
     if result.exit_code == 0:
@@ -186,7 +186,7 @@ def trace(references: References, state: str, _name: str) -> Result:
 
 
 def compare(references: References, state: str, name: str) -> Result:
-    """Beside the undamaged run: no difference in any figure."""
+    """With the undamaged run: no difference in any figure."""
     result = command("compare", "run", references.folders["completed"])
     if result.exit_code == 0 and state == "completed" and name not in TOLD_BY:
         assert result.stdout == references.compared

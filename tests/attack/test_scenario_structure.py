@@ -124,7 +124,7 @@ def character(content: dict[str, Any], rng: random.Random) -> str:
 
 
 def aliases(content: dict[str, Any], rng: random.Random) -> str:
-    """Aliases of aliases, or of what they stand in."""
+    """Aliases of aliases, or of the values that contain them."""
     many = [
         "a0: &a0 [1, 1]",
         *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)),

@@ -1,4 +1,4 @@
-"""What an app's folder says, and what is wrong with it: no Flower needed."""
+"""The content of an app's folder, and errors in it: Flower is not needed."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_source_counts(app: Path) -> None:
 def test_environments_in_the_folder_are_not_the_apps(
     app: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither is their source read, nor are their modules unloaded; files go by their place."""
+    """Their source is not read and their modules are not unloaded; files are named by path."""
     before = digest_of_sources(app, set(sys.modules))
     (app / "env").mkdir()
     (app / "env" / "pyvenv.cfg").touch()

@@ -102,7 +102,7 @@ def test_a_workflow_of_the_old_api_is_heard(tmp_path: Path) -> None:
 
 
 def test_a_run_that_stalls_leaves_nothing_behind(tmp_path: Path) -> None:
-    """Flower's strategies and the generators are as they were; the next run hears its own."""
+    """Flower's strategies and the generators are restored; the next run gets its own metrics."""
     from flwr.server import server
     from flwr.serverapp.strategy import Strategy
 
@@ -278,7 +278,7 @@ def test_a_figure_that_nobody_measures_is_told(tmp_path: Path) -> None:
 
 
 def test_metrics_without_an_accuracy_are_told(tmp_path: Path) -> None:
-    """Of an app that measures an AUC alone, until it is named; not where there are losses alone."""
+    """For an app that only measures an AUC, until it is named; not for an app with only losses."""
     auc = CLIENT.replace('"eval_acc": right', '"auc": right')
     app = write_app(tmp_path / "app", client=auc)
     unnamed = run(scenario(app), tmp_path / "unnamed")
@@ -310,7 +310,7 @@ def test_figures_of_groups_leave_that_of_all(old: Path, tmp_path: Path) -> None:
 
 
 def test_numbers_are_those_of_any_library() -> None:
-    """Single ones, in a record of any kind but for Flower's own."""
+    """Single numbers, in a record of any kind except Flower's own."""
     from flwr.app import ConfigRecord, MetricRecord, RecordDict
 
     from simfl.bridges.flower_app import numbers, single
@@ -326,7 +326,7 @@ def test_numbers_are_those_of_any_library() -> None:
 
 
 def test_what_is_declared_is_not_to_be_declared(tmp_path: Path) -> None:
-    """Of an answer that does not say how many examples there were."""
+    """In an answer that does not say how many examples there were."""
     client = CLIENT.replace('"num-examples": len(inputs), "drawn"', '"rows": len(inputs), "drawn"')
     app = write_app(tmp_path / "app", client=client)
     advice = "; have the answer say it, or declare protocol.work.train.examples$"
@@ -394,7 +394,7 @@ def test_an_app_that_is_no_python_is_one_line(tmp_path: Path) -> None:
 def test_an_app_that_goes_to_another_folder_goes_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When it is imported, at its server or clients; what is written goes by where it began."""
+    """At import, in the server or in clients; the run's output paths are not affected."""
     monkeypatch.chdir(tmp_path)
     for name in ("loaded", "server", "client"):
         (tmp_path / name).mkdir()
@@ -415,7 +415,7 @@ def test_an_app_that_goes_to_another_folder_goes_alone(
 
 
 def test_what_an_app_sets_for_its_process_is_put_back(tmp_path: Path) -> None:
-    """Else the next run in it would train in another precision, or add up in another order."""
+    """Otherwise the next run would use another precision, or another order of summation."""
     before = torch.get_default_dtype(), torch.get_num_threads()
     sets = f"torch.set_default_dtype(torch.float64)\ntorch.set_num_threads({before[1] + 1})\n"
     client = CLIENT.replace("import torch\n", f"import torch\n{sets}", 1)

@@ -89,7 +89,7 @@ def test_memory_is_that_of_the_largest_batch_and_of_the_optimizer() -> None:
 
 
 def test_what_is_looked_at_is_a_forward_pass() -> None:
-    """A third of training, in examples and in steps; with gradients that nobody asks for, too."""
+    """A third of training, in examples and in steps; also with gradients enabled but unused."""
     counter, net = MessageWork({}, None), Net()
     with counter.watching("evaluate") as call, torch.no_grad():
         net(torch.zeros(ROWS, 3, 8, 8))
@@ -146,7 +146,7 @@ def test_recurrent_layers_go_by_their_form() -> None:
 
 
 def test_modules_of_several_forms_are_a_mean() -> None:
-    """So that the sum is theirs."""
+    """So that the sum is correct."""
     first, second = nn.Linear(3, 5), nn.Linear(7, 2)
     counter = MessageWork({}, None)
     with counter.watching("train") as call:
@@ -200,7 +200,7 @@ def test_counting_draws_from_no_generator_of_the_apps() -> None:
 def test_a_module_that_takes_no_single_row_is_counted_by_its_operations(
     error: type[Exception],
 ) -> None:
-    """What it raises there is no failure of the app."""
+    """An error that it raises there is not a failure of the app."""
 
     class Batches(Net):
         def forward(self, images: Tensor) -> Tensor:

@@ -77,7 +77,7 @@ def scenario(app: Path, *overrides: str, **config: str | float) -> Scenario:
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of five nodes, each with a share for all; three unmask."""
+    """An app with five nodes, each with a share for all; three of them unmask."""
     return secure_app(tmp_path_factory.mktemp("secure") / "app")
 
 
@@ -127,7 +127,7 @@ def test_a_version_is_out_before_the_next_rounds_keys(done: LoadedRun) -> None:
 
 
 def test_it_learns_what_it_learns_without_masks(done: LoadedRun, plain: LoadedRun) -> None:
-    """But for the rounding to integers."""
+    """Except for rounding to integers."""
     masked, bare = (load_file(one.path / "model.safetensors") for one in (done, plain))
 
     assert masked.keys() == bare.keys()
@@ -189,7 +189,7 @@ def test_it_warns_that_masks_are_free(done: LoadedRun) -> None:
 def test_declared_work_and_bytes_are_those_of_the_message_that_trains(
     app: Path, tmp_path: Path
 ) -> None:
-    """Keys and shares stay as they are."""
+    """Messages with keys and shares are unchanged."""
     declared = "protocol.bytes.train={up: 1000000}", "protocol.work.train={dense: 1000.0}"
     done = run(scenario(app, *declared), tmp_path / "run")
     sent = done.events[done.events["kind"] == "upload"]["bytes"]

@@ -73,7 +73,7 @@ def test_where_there_is_no_meter_there_is_none(tmp_path: Path) -> None:
 
 
 def test_the_clock_is_read_in_hertz(tmp_path: Path) -> None:
-    """Of the core that computes, whichever it is; None where the machine does not say."""
+    """Of the core that computes, whichever it is; None if the machine does not tell."""
     assert clock_hz(tmp_path) is None
     write(tmp_path / "devices/system/cpu/cpu0/cpufreq", scaling_cur_freq=600_000)
     write(tmp_path / "devices/system/cpu/cpu11/cpufreq", scaling_cur_freq=1_800_000)

@@ -72,7 +72,7 @@ def test_the_page_has_these_figures(factors: dict[str, tuple[float, bool]]) -> N
 
 
 def test_intervals_hold_the_others_too(factors: dict[str, tuple[float, bool]]) -> None:
-    """Of ten models, some of families that no row had, nine are in their 90 % interval."""
+    """Nine of ten models, some of families without a row, are in their 90 % interval."""
     assert len(factors) == 10
     assert sum(inside for _, inside in factors.values()) >= 8
     assert sum(0.85 < factor < 1.15 for factor, _ in factors.values()) >= 6

@@ -70,7 +70,7 @@ def test_an_outlier_does_not_move_the_fit() -> None:
 
 
 def test_a_model_that_was_measured_has_the_narrower_interval(forty: Posterior) -> None:
-    """Its own rows' scatter; that of a model like none of them is `UNLIKE` times as wide."""
+    """It is the scatter of its own rows; that of an unmeasured model is `UNLIKE` times as wide."""
     rows = planted_rows(40)
 
     found = predictions(rows.only(rows.line == 7), forty, rows)
@@ -104,7 +104,7 @@ def test_repeats_of_one_model_are_not_as_many_models() -> None:
 
 @pytest.mark.slow
 def test_intervals_cover() -> None:
-    """Of what was planted, drawn anew from the prior each time, 90 % intervals hold 89 %."""
+    """90 % intervals hold 89 % of the true values, drawn from the prior each time."""
     prior, rng = prior_of([BASE]), np.random.default_rng(5)
     inside = []
     for seed in range(120):

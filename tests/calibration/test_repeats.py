@@ -1,4 +1,4 @@
-"""Rows of one thing that was trained, again and again: what is left out, and what counts as one."""
+"""Repeated rows of the same training: what is held out, and what counts as one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def fit_of(path: Path) -> ComputingFit:
 
 
 def test_work_that_was_measured_again_is_left_out_with_its_repeats(tmp_path: Path) -> None:
-    """Three rows of each work are three subjects; what is held out is as unknown as of one row."""
+    """Three rows of each work are one subject each; held-out work is as uncertain as with one
+    row.
+    """
     once, often = (
         fit_of(
             file_of(tmp_path, [f"pi,16,20,{row}" for row in WORKS for _ in range(repeats)], WORK)

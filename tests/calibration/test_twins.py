@@ -68,7 +68,7 @@ def profile(made: tuple[Path, str]) -> Profile:
 
 
 def test_every_figure_has_an_interval_and_a_source(profile: Profile) -> None:
-    """Of those that rows told, the rows; the others are unverified, and all have intervals."""
+    """Figures that rows determine name the rows; the others are unverified; all have intervals."""
     base = Catalogue().profile("device", "rpi_4b")
     fitted = {path for path in profile.figures() if path in profile.uncertainty.intervals}
 
@@ -217,7 +217,7 @@ def test_a_twin_takes_the_seconds_of_its_rows(made: tuple[Path, str]) -> None:
 
 
 def test_intervals_of_the_base_that_no_row_tells_stay() -> None:
-    """Those of figures that were fitted give way to the rows'."""
+    """Those of fitted figures are replaced."""
     base = Catalogue().profile("device", "rpi_4b")
     unsure = {one: Interval(1e-30, 1e12) for one in ("processor.kappa", "processor.rates.dense")}
     figure = twins.Figure("processor.rates.dense", "FLOP/s", 2e10, np.linspace(1e10, 3e10, 5))

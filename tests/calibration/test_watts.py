@@ -1,4 +1,4 @@
-"""Watts of devices: what a profile says of idle and training, and what is no such thing."""
+"""Watts of devices: a profile's idle and training power, and invalid figures."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ STATES = "device,state,watts"
 
 
 def watts(device: Device, clock_hz: float) -> float:
-    """Of the whole device while it trains at a clock."""
+    """Watts of the whole device while it trains at a clock frequency."""
     cost = device.processor.compute(1e9, clock_hz)
     return float(device.power_idle_w + (cost.dynamic_j + cost.static_j) / cost.duration_s)
 
 
 def twin_of(folder: Path, rows: list[str], head: str = STATES, base: str = "rpi_4b") -> Device:
-    """The device `pi` as it was calibrated."""
+    """The calibrated device `pi`."""
     twin = calibrate(file_of(folder, rows, head), [base], folders=[folder]).twins[0]
     (folder / "mine").mkdir(exist_ok=True)
     (folder / "mine" / f"{twin.name}.yaml").write_text(twin.text())
@@ -60,7 +60,7 @@ COMPUTED = "device,batch_size,batches,seconds,convolution_flops,dense_flops,traf
 def intervals(
     folder: Path, watts_of: tuple[float, ...], repeats: int, idle_w: tuple[float, ...] = ()
 ) -> dict[str, tuple[float, float]]:
-    """Those of both powers, of so many rows for each of some models and of idle readings."""
+    """Intervals of both powers, with so many rows for each of some models and idle readings."""
     rows = [
         f"pi,16,20,{row},{its},"
         for row, its in zip(WORKS, watts_of, strict=False)
@@ -130,7 +130,7 @@ def test_idle_power_that_nobody_read_is_a_share_of_the_active_one(tmp_path: Path
 
 @pytest.mark.slow
 def test_intervals_of_watts_cover_other_models(tmp_path: Path) -> None:
-    """Of models that differ as much as is expected, 90 % intervals hold 85 to 97 %."""
+    """If models differ as much as expected, 90 % intervals hold 85 to 97 %."""
     rng, inside = np.random.default_rng(3), []
     for _ in range(120):
         scatter = MODELS[0] * np.exp(MODELS[1] * rng.standard_normal())

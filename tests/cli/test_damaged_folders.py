@@ -119,7 +119,7 @@ def test_values_that_no_run_leaves(sound: Path, tmp_path: Path, damage: str, one
 @pytest.mark.parametrize("one", ["report", "trace", "compare"])
 @pytest.mark.parametrize("versions", [0, 1])
 def test_a_run_that_goes_on(tmp_path: Path, one: str, versions: int) -> None:
-    """While it runs, or when it ended before its first version: what there is, or one line."""
+    """While it runs, or ended before its first version: the available content, or one line."""
     seen: list[Any] = []
 
     def look(progress: Any) -> None:

@@ -47,7 +47,7 @@ def test_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_compare_says_which_runs_are_warned_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those whose rounds starve; where all are, whose message it is."""
+    """Runs with starved rounds; if all have them, the run whose message is shown."""
     monkeypatch.setenv("COLUMNS", "500")
     starving = {"availability": {"name": "periodic", "period_s": 0.2, "share": 0.5}}
     few = {"decisions": {"selection": {"name": "random", "count": 7}}, "stop": {"versions": 2}}
@@ -139,7 +139,7 @@ def test_compare_says_that_a_file_of_equal_scenarios_has_changed(tmp_path: Path)
 
 
 def test_equal_scenarios_and_no_runs(tmp_path: Path) -> None:
-    """Nothing differs is said; what is no run is refused."""
+    """It says that nothing differs; a folder that is not a run is refused."""
     simfl.run(small(stop={"versions": 1}), tmp_path / "a")
 
     assert "the scenarios are the same" in command("compare", *[tmp_path / "a"] * 2).stdout
@@ -193,7 +193,7 @@ def test_new(tmp_path: Path) -> None:
 
 
 def test_new_copies_scenarios_alone(tmp_path: Path) -> None:
-    """What it would not copy is not asked for in vain."""
+    """It refuses options that it would ignore."""
     result = command("new", tmp_path / "study.yaml", "--study", "--like", "quickstart")
 
     assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""What there is to name, what it is, and files to start from."""
+"""Listing names, showing parts, and files to start from."""
 
 from __future__ import annotations
 

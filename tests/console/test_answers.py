@@ -129,7 +129,7 @@ def test_all_answers_fit(
 def test_a_front_without_points_is_an_empty_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No run has a value of what is asked for, as the accuracy of runs that learn nothing."""
+    """No run has the requested figure, such as the accuracy if nothing is learned."""
     questions = {"metrics": [SHARE], "pareto": {ENERGY: "min", SHARE: "max"}}
     content = {"name": "tiny", "scenario": "base.yaml", "questions": questions}
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(content))
@@ -143,7 +143,7 @@ def test_a_front_without_points_is_an_empty_table(
 def test_a_target_that_some_runs_missed_has_no_mean_in_any_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither 2.0 s of one run beside 2.5 s of two, nor a percentage of the two."""
+    """Neither the 2.0 s of one run, beside the 2.5 s of two, nor a percentage of the two."""
     monkeypatch.setenv("COLUMNS", "160")
     study = censored_study(tmp_path)
 
@@ -244,7 +244,9 @@ def test_a_study_of_which_all_runs_diverged_says_so(
 
 
 def test_an_index_lies_between_0_and_1_as_its_interval_does() -> None:
-    """Of a key that explains all, and of one that does nothing, with seeds that scatter."""
+    """For a key that explains everything, and one that explains nothing, with scatter over
+    seeds.
+    """
     rng = np.random.default_rng(2)
     rows = [
         {"point": 2 * a + b, "seed": seed, "a": a, "b": b, "status": "completed"}

@@ -50,13 +50,13 @@ def said(script: str, *arguments: str) -> list[int]:
 
 
 def test_freed_memory_is_not_asked_for_again() -> None:
-    """Of 20 arrays of 4 MB the second and all later ones lie where the first one lay."""
+    """Of 20 arrays of 4 MB, all after the first reuse its memory."""
     (kept,), (left,) = said(PAGE_FAULTS, "keep"), said(PAGE_FAULTS, "leave")
     assert kept < left / 4
 
 
 def test_freed_memory_goes_back_when_it_is_asked_to() -> None:
-    """Of an array of 30 MB, freed and kept, hardly anything stays."""
+    """After an array of 30 MB was freed, hardly any of it is kept."""
     kept, left = said(RESIDENT)
     assert kept > 25 << 20
     assert left < 5 << 20

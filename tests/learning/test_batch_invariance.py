@@ -1,7 +1,7 @@
-"""Shapes for which a stacked kernel's bits are known to depend on company unless care is taken.
+"""Shapes for which a stacked kernel's bits depend on the other jobs unless care is taken.
 
 Each model here was seen to differ in the last bit, on a CPU with AVX-512, with one of the
-precautions of `stacked.py` and `stacked_product.py` taken away.
+precautions of `stacked.py` and `stacked_product.py` removed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SHAPES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
 @pytest.mark.parametrize("loss", [plain_loss, traced_loss])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_company_and_place_change_no_bit(shape: str, loss: Loss) -> None:
-    """In float32 a job's result is the same to the last bit alone, in company, and at any place."""
+    """In float32 a job's result is bitwise the same alone, among other jobs, and at any place."""
     factory, input_shape, rows = SHAPES[shape]
     network = Network(factory, input_shape, Objective("regression"))
     outputs = network.initial(0)[network.parameter_names[-1]].numel()

@@ -204,7 +204,7 @@ def test_features_and_second_models_are_the_same_in_both_trainers(model: str, lo
 def test_a_second_model_stays_with_the_client_and_leaves_the_first_alone(
     trainer_class: type[Trainer],
 ) -> None:
-    """The payload is what it is without it; what it has become is where the next job starts."""
+    """The payload is the same as without it; the next job starts from its last state."""
     net = network("mlp")
     alone = trainer_class(net, shards(), traced_loss)
     both = trainer_class(net, shards(), two_models)

@@ -1,4 +1,4 @@
-"""What codecs make of values: bounds, means, what stays as it is, and what is left to say."""
+"""Effects of codecs on values: bounds, means, unchanged values, and residuals."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_stochastic_rounding_is_right_on_average() -> None:
 
 
 def test_top_k_keeps_the_largest_of_all_tensors_as_they_are() -> None:
-    """Ties go by place, and a message that was priced for fewer values holds fewer."""
+    """Ties are broken by position, and a message priced for fewer values holds fewer."""
     sent = values()
     flat = torch.cat([one.reshape(-1) for one in sent.values()])
 
@@ -116,7 +116,7 @@ def test_top_k_keeps_the_largest_of_all_tensors_as_they_are() -> None:
 
 @pytest.mark.parametrize("codec", ALL)
 def test_what_was_not_said_is_not_lost(codec: ValueCodec) -> None:
-    """With error feedback all that was sent and what is left are all that was to be said."""
+    """With error feedback, everything sent plus the residual is everything that was to be sent."""
     feedback = replace(codec, error_feedback=True)  # type: ignore[type-var]  # all are dataclasses
     said = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in SIZES.items()}
     wanted = {name: one.clone() for name, one in said.items()}

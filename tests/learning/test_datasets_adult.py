@@ -49,7 +49,7 @@ class Tiny(Adult):
 
     @property
     def checksums(self) -> Mapping[str, str]:
-        """Theirs."""
+        """The files' checksums."""
         texts = {"adult.data": TRAIN, "adult.test": TEST}
         return {
             name: hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()

@@ -52,7 +52,7 @@ class Tiny(IdxImages):
 
     @property
     def checksums(self) -> Mapping[str, Checksums]:
-        """Of what `contents` makes."""
+        """The checksums of the files made by `contents`."""
         return {
             name: Checksums(md5(gzip.compress(content, mtime=0)), md5(content))
             for name, content in contents().items()

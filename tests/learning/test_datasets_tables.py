@@ -38,12 +38,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def csv(**settings: Any) -> Csv:
-    """Of the file rows.csv."""
+    """The data set of the file rows.csv."""
     return Csv(**{"path": "rows.csv", **WHOLE, **settings})
 
 
 def test_columns_become_features(folder: Path) -> None:
-    """Categories in order of their names, then numbers; an unknown category is none of them."""
+    """Categories in order of their names, then numbers; an unknown category sets no feature."""
     data = csv().load(folder, 1)
 
     ages = (np.array([20.0, 40.0, 60.0, 80.0]) - 50) / np.sqrt(500)
@@ -96,7 +96,7 @@ def test_what_is_a_feature_can_be_said(folder: Path) -> None:
 def test_columns_that_nobody_named_are_known(
     tmp_path: Path, kind: type[Table], settings: dict[str, Any], unused: list[str]
 ) -> None:
-    """A list of columns has all of its kind; the label, and what is left out, are no features."""
+    """A list names all columns of its kind; the label, and left-out columns, are no features."""
     words = {name: ["a", "b"] * 10 for name in ("word", "other", "third")}
     rows = pd.DataFrame({"x": range(20), "z": range(20), **words, "y": ["u", "v"] * 10})
     rows.to_csv(tmp_path / "rows.csv", index=False)
@@ -125,7 +125,7 @@ def test_a_share_is_held_out_of_every_class(tmp_path: Path) -> None:
 
 
 def test_real_labels_are_a_regression_unless_said(tmp_path: Path) -> None:
-    """By the type of the column; or as `task` has it."""
+    """By the type of the column, unless `task` is given."""
     rows = pd.DataFrame({"x": np.arange(10.0), "y": [0.5, 1.5] * 5, "z": [1, 2] * 5})
     rows.to_parquet(tmp_path / "rows.parquet")
 
@@ -196,7 +196,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_decimals_and_columns_named_by_numbers(tmp_path: Path) -> None:
-    """Of Parquet: decimals are numbers as others are, and a column 0 is called "0"."""
+    """In Parquet files decimals are numbers like others, and a column 0 is called "0"."""
     prices = [Decimal(cents) / 100 for cents in range(1000, 1010)]
     rows = pd.DataFrame({0: prices, 1: [Decimal(place % 2) for place in range(10)]})
     rows.to_parquet(tmp_path / "rows.parquet")
@@ -400,7 +400,9 @@ def test_truths_beside_missing_values_are_one_feature(tmp_path: Path, kind: type
 
 
 def test_a_class_too_rare_to_be_held_out_is_trained(tmp_path: Path) -> None:
-    """Of one row each; such tables were refused. Where most classes are so, they still are."""
+    """Classes of one row; such tables were refused. They still are if most classes are like
+    that.
+    """
     kinds = [*"abcde", *["often"] * 15, *["most"] * 20]
     (tmp_path / "rows.csv").write_text(
         "x,kind\n" + "".join(f"{row},{kind}\n" for row, kind in enumerate(kinds))
@@ -505,7 +507,7 @@ def test_values_that_differ_in_blanks_only_are_refused(tmp_path: Path, key: str)
 
 
 def test_blanks_in_one_of_two_files_are_refused(tmp_path: Path) -> None:
-    """A category of the test rows would be none of those that were trained."""
+    """A category of the test rows would be unknown in training."""
     pd.DataFrame({"a": ["u", "v"], "y": ["0", "1"]}).to_csv(tmp_path / "rows.csv", index=False)
     pd.DataFrame({"a": ["u", "v "], "y": ["0", "1"]}).to_csv(tmp_path / "test.csv", index=False)
 

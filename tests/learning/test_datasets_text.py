@@ -1,4 +1,4 @@
-"""The data set `text`: windows by hand, owners, and what is no text."""
+"""The data set `text`: windows by hand, owners, and files that are not text."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_squared_errors_by_hand_are_autograds() -> None:
 
 
 def test_rates_of_jobs_trained_together_are_their_own() -> None:
-    """A job with another learning rate changes no bit of its company's, nor its own."""
+    """A job with another learning rate changes no bit of the other jobs, nor of its own."""
     net = network("relu_mlp", torch.float32)
     slow = Recipe(replace(LOCAL, learning_rate=0.003))
     recipes = [RECIPES["sgd"], slow, slow, RECIPES["sgd"], slow]

@@ -1,4 +1,4 @@
-"""Passes by hand under losses of one's own: the reference's results, whatever the company."""
+"""Hand-written passes under custom losses: equal to the reference, whatever the other jobs are."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def many_uses(parameters: Parameters, batch: Minibatch) -> Tensor:
 
 
 def in_turns(parameters: Parameters, batch: Minibatch) -> Tensor:
-    """The last layer alone in two steps of three, then what is before it."""
+    """The last layer alone in two of three steps, then the layers before it."""
     last = batch.step % 3 < 2
     model = {n: t if n.startswith("4.") == last else t.detach() for n, t in parameters.items()}
     return batch.mean_loss(batch.forward(model, batch.inputs))
 
 
 def moving_target(parameters: Parameters, batch: Minibatch) -> Tensor:
-    """Beside a model that is another one in every step, of tensors made for it."""
+    """A second model that differs in every step, made of new tensors."""
     between = {n: (t.detach() + batch.start[n]) / 2 for n, t in parameters.items()}
     outputs = batch.forward(parameters, batch.inputs) + batch.forward(between, batch.inputs)
     return batch.mean_loss(outputs)
@@ -64,7 +64,7 @@ LOSSES: list[Loss] = [many_uses, in_turns, moving_target, towards_descended]
 
 
 def results(trainer: Trainer, recipe: Recipe) -> list[Callable[[], object]]:
-    """Of one job for each client, each with a model of its own beside."""
+    """The results of one job per client, each with its own second model."""
     own = [trainer.network.initial(20 + client) for client in range(len(SIZES))]
     jobs = [submit(trainer, client, recipe, own=own[client]) for client in range(len(SIZES))]
     return [job.result() for job in jobs]
@@ -97,7 +97,7 @@ def test_company_changes_no_bit(loss: Loss) -> None:
 
 
 def test_gradients_by_hand_have_gradients_themselves() -> None:
-    """Of a mean loss and of a distance: once and twice, against differences."""
+    """First and second derivatives of a mean loss and of a distance, against differences."""
     generator = torch.Generator().manual_seed(0)
     one, two = (torch.randn(2, 3, 4, generator=generator).double() for _ in range(2))
     targets = torch.randint(0, 4, (2, 3), generator=generator)
@@ -144,7 +144,7 @@ def test_a_row_is_computed_once_while_its_tensors_stay_what_they_are() -> None:
 
 
 def test_factors_are_kept_for_whoever_asks_alone() -> None:
-    """Of the very tensors that count, and only while they are asked for."""
+    """For exactly these tensors, and only while they are requested."""
     weight, slope = torch.ones(1, 2, 2), torch.ones(1, 3, 2)
     factors = Factors({"w": weight})
 

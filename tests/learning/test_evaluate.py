@@ -137,7 +137,7 @@ def test_company_changes_no_bit_of_an_evaluation(model: str) -> None:
 
 
 def test_a_model_served_to_many_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Players' models, of which every client is served all, are not run per client."""
+    """Players' models, all of which every client is served, are not run once per client."""
     net, runs = network("mlp"), []
 
     def counted(*arguments: Any) -> torch.Tensor:

@@ -40,7 +40,7 @@ def test_losses_are_the_models(model):
 
 @pytest.mark.parametrize("model", ["linear", "mlp", "bn_cnn"])
 def test_gradients_agree_with_finite_differences(model):
-    """Of every agent along a random direction; counts weigh the examples."""
+    """For every agent along a random direction; counts weight the examples."""
     losses, rng = flat(model), np.random.default_rng(0)
     direction = rng.standard_normal(losses.theta.size)
     step = 1e-6 * direction

@@ -60,7 +60,7 @@ def test_only_the_very_sum_is_taken_for_it() -> None:
 
 
 def test_clients_without_examples_have_no_mean() -> None:
-    """Nobody is asked for one: who trains them says what is wrong."""
+    """No mean is requested for them: the error comes from training."""
     sums = ForeseenSums(tasks((0,), states={}), wanted=True)
 
     assert not sums.of(0) and not sums.places[0][0][0].is_the([1.0], {0: 0})

@@ -126,7 +126,7 @@ def test_a_saved_folder_and_files_are_the_same_data(library: Any, tmp_path: Path
 
 
 def test_columns_of_numbers_and_lists(library: Any, tmp_path: Path) -> None:
-    """Side by side, or as they are; a share is held out; images are scaled to a size."""
+    """Side by side, or as they are; a share is held out; images are scaled to one size."""
     whole = rows(library)
     whole.to_parquet(tmp_path / "a.parquet")
     whole.save_to_disk(tmp_path / "saved")
@@ -188,7 +188,7 @@ def test_text_is_refused_as_in_tables(
 
 
 def test_blanks_in_one_of_two_parts_are_refused(library: Any, tmp_path: Path) -> None:
-    """A class of the test part would be none of those that were trained."""
+    """A class of the test part would be unknown in training."""
     parts = [
         library.Dataset.from_dict({"x": [1, 2], "y": labels})
         for labels in (["u", "v"], ["u", "v "])

@@ -137,7 +137,7 @@ def test_torchvision_model_by_name() -> None:
 
 @pytest.mark.parametrize("architecture", ["resnet18", "mobilenet_v3_small"])
 def test_torchvision_model_takes_grey_images(architecture: str) -> None:
-    """The first convolution fits the number of channels; all else of it stays as it was."""
+    """Only the first convolution is adapted to the number of channels."""
     grey = TorchvisionModel(architecture).build((1, 32, 32), 10)
     colour = TorchvisionModel(architecture).build(COLOUR, 10)
     first, other = (

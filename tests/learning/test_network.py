@@ -169,7 +169,7 @@ def test_a_form_whose_bits_depend_on_company_is_not_used(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(("side", "family"), [(8, "stacked"), (28, "one_by_one")])
 def test_large_images_are_convolved_one_by_one_on_a_cpu(side: int, family: str) -> None:
-    """The kernel family is a rule of model, shape and device, not of what could be stacked."""
+    """The kernel family depends on model, shape and device, not on whether it could be stacked."""
     net = Network(
         lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten()),
         (1, side, side),

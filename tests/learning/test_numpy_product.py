@@ -73,7 +73,7 @@ def test_pieces_are_equal_and_small(length, multiplications, expected):
 
 @pytest.mark.parametrize(("rows", "columns"), [(5, 7), (5, 16), (32, 10)])
 def test_every_job_s_product_starts_on_a_cache_line(rows, columns):
-    """Else a kernel may treat its first and last elements otherwise than another job's."""
+    """Otherwise a kernel may treat its first and last elements differently from another job's."""
     left, right = stacked(3, rows, 6, across=False), stacked(3, 6, columns, across=False)
 
     assert product(left, right).stride()[0] % stacked_product.CACHE_LINE == 0

@@ -8,7 +8,7 @@ from simfl.learning.workers.packing import ALIGNMENT, pack, unpack, write
 
 
 def test_objects_come_back_and_shared_tensors_stay_one() -> None:
-    """Two objects with a tensor in common; dtypes, shapes and everything else as they were."""
+    """Two objects that share a tensor; dtypes, shapes and everything else are unchanged."""
     common = torch.arange(6.0).view(2, 3)
     values = [
         {"common": common, "own": torch.tensor([1, 2], dtype=torch.int64), "name": "a"},

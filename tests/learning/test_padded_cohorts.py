@@ -247,8 +247,9 @@ def test_a_pair_that_does_not_fit_ends_the_run() -> None:
 def test_bits_that_depend_on_company_are_found_out(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A kernel that goes by the place in the stack; one that goes by the size, which is no harm
-    until a cohort has to be halved."""
+    """One kernel depends on the place in the stack; another on its size, which only matters once a
+    cohort is halved.
+    """
     net = network("relu_mlp", torch.float32)
     device = Posing(room_for(net, 8))
     compute = BatchedTrainer._together

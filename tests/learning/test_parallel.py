@@ -147,7 +147,7 @@ def test_jobs_that_kill_every_worker_are_given_up() -> None:
 
 @pytest.mark.slow
 def test_an_error_in_a_worker_is_raised_here() -> None:
-    """What is wrong with a loss is said as it is without workers."""
+    """Errors of a loss are the same as without workers."""
     trainer = ParallelTrainer(net(Mlp((13,))), shards((9, 9)), wrong, workers=1, cohort_cap=1)
     futures = [submit(trainer, client, RECIPE) for client in range(2)]
 
@@ -198,7 +198,7 @@ def test_gradients_by_hand_need_no_process(
 def test_who_trained_how_much_is_told(
     model: Mlp | Cnn, least: float, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threads, processes, and whoever asked where it is not worth sending: each job is counted."""
+    """Threads, processes, and this process if sending is not worthwhile: each job is counted."""
     monkeypatch.setattr(parallel, "FEWEST_FLOPS", least)
     trainer = ParallelTrainer(net(model), shards(ALIKE), plain_loss, workers=2)
     recipe = Recipe(LocalTraining(epochs=2, batch_size=8))

@@ -30,7 +30,7 @@ def test_power_law_of_ten_clients_has_the_published_sizes() -> None:
 
 @pytest.mark.parametrize("clients", [10, 20, 40, 60])
 def test_power_law_deals_all_rows_to_any_number_of_clients(clients: int) -> None:
-    """Sizes grow from client to client, but for what the last one goes without."""
+    """Sizes grow from client to client, except for the last one, which gets the rest."""
     sizes = PowerLaw().sizes(clients)
 
     assert sizes.sum() == 20_000
@@ -68,7 +68,7 @@ def test_class_imbalance_needs_a_row_of_every_class() -> None:
 
 
 def test_class_imbalance_gives_every_client_the_first_classes() -> None:
-    """2,000 rows each, the same number of every class, what is left over of the last one."""
+    """2,000 rows each, the same number of every class, with the remainder in the last one."""
     parts = deal(ClassImbalance(), 10)
 
     assert [len(part) for part in parts] == [2000] * 10

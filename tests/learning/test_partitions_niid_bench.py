@@ -97,7 +97,7 @@ def test_draws_that_never_do_come_to_an_end(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_sizes_are_those_asked_for() -> None:
-    """To the row, of a regression too; what is over lies with nobody."""
+    """Exactly, also for a regression; remaining rows belong to nobody."""
     parts = deal(ExactSizes((300, 1, 42)), 3, REGRESSION)
 
     assert [len(part) for part in parts] == [300, 1, 42]

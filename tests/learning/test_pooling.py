@@ -31,7 +31,7 @@ CORNERS = [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
 class Calls:
-    """Counts what is left to torch's own pooling."""
+    """Counts calls of torch's own pooling."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -142,7 +142,7 @@ def test_a_single_special_value(special: float, place: tuple[int, int]) -> None:
 
 
 def test_nan_s_of_other_bits() -> None:
-    """Of several NaN in a window torch returns one of them with its own bits."""
+    """If a window has several NaN, torch returns a specific one of them, bit for bit."""
     bits = torch.tensor([0x7FC00001, 0x7FC00002, 0x7FA00003, -0x3FFFFC], dtype=torch.int32)
     given = images((2, 8, 32, 32), torch.float32)
     for number, (row, column) in enumerate(CORNERS):
@@ -180,7 +180,7 @@ def test_what_torch_refuses_is_refused() -> None:
 def test_which_layers_are_exchanged(
     layer: nn.MaxPool2d, by_maxima: bool, left_to_torch: Calls
 ) -> None:
-    """Those of plain 2x2 windows; all compute what they did, as copies of them do."""
+    """Layers with plain 2x2 windows; all compute the same as before, also as copies."""
     given, module = images((3, 5, 29, 31), torch.float32), nn.Sequential(layer)
     expected = module(given)
     before = left_to_torch.count

@@ -193,7 +193,7 @@ def one_round(trainer: Trainer, number: int = 0) -> list[Update]:
 
 
 def mean(updates: Sequence[Update], weights: Sequence[float]) -> Parameters:
-    """Of what was trained."""
+    """The mean of the trained models."""
     return weighted_mean([update.payload for update in updates], weights)
 
 
@@ -233,8 +233,7 @@ def sums_bytes(cluster: Cluster) -> list[int]:
 
 @pytest.mark.parametrize("gone", [False, True], ids=["all are there", "one is lost meanwhile"])
 def test_updates_are_added_up_where_they_are(gone: bool) -> None:
-    """To the last bit the sum of what comes from here, with few models sent, and none of one
-    client."""
+    """The sum is bitwise the same as here; few models are sent, and no single client's."""
     remote, there, here, cluster = spread_out()
     cluster.lines[1].gone = gone
     weights = [1.0 + update.client for update in there]
@@ -253,8 +252,10 @@ def test_updates_are_added_up_where_they_are(gone: bool) -> None:
 
 @pytest.mark.parametrize("fates", [(), ("killed",)], ids=["all are there", "one is lost meanwhile"])
 def test_the_mean_by_examples_comes_with_the_answers(fates: Sequence[str]) -> None:
-    """Nobody is asked again, and none of those who answered has to be there still. A second sum of
-    the same updates is asked for."""
+    """No worker is asked again, so they need not exist any more.
+
+    A second sum of the same updates does take requests.
+    """
     remote, there, here, cluster = spread_out(*fates)
     sizes = [update.num_examples for update in here]
     payload: Any = there[0].payload
@@ -326,8 +327,9 @@ def on_posing(
 
 
 def test_what_befalls_accelerators_of_workers_is_told_here() -> None:
-    """Others occupy most of their memory: the same bits; one warning of each kind, and again
-    nothing more."""
+    """Others occupy most of their memory: the bits are the same, with one warning of each kind,
+    once.
+    """
     net = Network(partial(as_module, Mlp((9,)), IMAGE, 3), IMAGE, Objective("classification"))
     each = job_bytes(net, 8, 0)
     device = Posing(8.5 * each / COHORT_SHARE, free_bytes=2 * each)
@@ -354,7 +356,9 @@ def test_what_befalls_accelerators_of_workers_is_told_here() -> None:
 def test_workers_that_share_an_accelerator_count_on_their_part_of_its_memory(
     share: float, jobs: int
 ) -> None:
-    """Others have taken the rest: it runs out for none. Cohorts are smaller, and no bit differs."""
+    """Others use the rest: no worker runs out of memory. Cohorts are smaller, and no bit
+    differs.
+    """
     net = Network(partial(as_module, Mlp((9,)), IMAGE, 3), IMAGE, Objective("classification"))
     each = job_bytes(net, 8, 0)
     device = Posing(8.5 * each / COHORT_SHARE, free_bytes=(jobs + 0.5) * each)

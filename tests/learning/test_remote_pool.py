@@ -22,7 +22,7 @@ def platform() -> Mapping[str, Any]:
 
 
 def doubled(shared: list[Any]) -> Callable[[list[Any]], list[Any]]:
-    """A handler that answers with twice what is asked, plus what is shared."""
+    """A handler that returns twice the request plus the shared value."""
     (bias,) = shared
 
     def handle(request: list[Any]) -> list[Any]:
@@ -167,7 +167,7 @@ def test_who_waits_for_room_is_late_only_when_nobody_works_any_more() -> None:
 
 
 def test_who_waits_for_room_does_not_keep_anybody_from_waiting_for_answers() -> None:
-    """However long it has: nobody asks again and again."""
+    """However long it waits: it is not polled."""
     cluster = Cluster("", "absent")
     workers = pool(cluster, 2, give_up_s=0.05)
     list(workers.map([[torch.ones(1)]] * 2))

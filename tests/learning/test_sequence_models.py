@@ -86,7 +86,7 @@ def test_they_train_in_stacks_and_have_a_price(name: str, flops: int) -> None:
 
 @pytest.mark.parametrize("model", [Lstm(tokens=5), Gru(), Transformer(tokens=5)])
 def test_images_are_no_sequences(model: Model) -> None:
-    """The error says what is one."""
+    """The error says what a sequence is."""
     with pytest.raises(ValueError, match=r"takes sequences of .* shape \(1, 8, 8\)"):
         model.build((1, 8, 8), 3)
 

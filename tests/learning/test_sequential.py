@@ -91,7 +91,7 @@ def test_a_loss_may_run_a_model_with_running_statistics_twice() -> None:
 
 
 def test_jobs_do_not_meet_in_the_module_that_they_share() -> None:
-    """A job after another has the bits of the job alone, and earlier results stay as they were."""
+    """A job after another has the same bits as alone, and earlier results stay unchanged."""
     net = network("residual")
     trainer = SequentialTrainer(net, shards(), plain_loss)
     frozen = Recipe(LOCALS[0], trainable=frozenset({"head.weight"}))

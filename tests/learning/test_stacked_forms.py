@@ -1,7 +1,7 @@
 """Norms, dropout, embeddings, attention and recurrent layers of many jobs at once.
 
-Each against the loop over jobs in float64, and against itself, bit for bit, in every company. Sizes
-are such that matrices and rows do not end with a cache line or a vector.
+Each is compared with the loop over jobs in float64, and with itself, bit for bit, among any other
+jobs. Sizes are such that matrices and rows do not end with a cache line or a vector.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Recurrent(nn.Module):
 
 
 class LastCell(nn.Module):
-    """An LSTM of which the last cell alone is used."""
+    """An LSTM of which only the last cell is used."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -257,7 +257,7 @@ def test_company_changes_no_bit_by_either_library(form: str) -> None:
 
 @pytest.mark.parametrize("form", ["lstm", "last_cell"])
 def test_a_long_lstm_is_left_to_the_library(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Job by job; its results are the loop's, and the bits the same in any company."""
+    """Job by job; its results equal the loop's, and its bits do not depend on the other jobs."""
     asked = []
     job_by_job = stacked_recurrent._job_by_job
 

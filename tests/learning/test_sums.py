@@ -118,7 +118,7 @@ def test_groups_change_no_bit(
 @pytest.mark.parametrize("count", [1, 2, 4, 7, 20, 66])
 @pytest.mark.parametrize("dtype", DTYPES.values())
 def test_one_two_three_seven_groups(count: int, groups: int, dtype: torch.dtype) -> None:
-    """Of so many random members, in shuffled order; data sizes as weights."""
+    """So many random members, in shuffled order, weighted by data size."""
     members, chance = models(count, dtype), random.Random(count)
     weights = shares(chance.randint(20, 600) for _ in members)
 
@@ -174,7 +174,7 @@ def test_sums_are_those_of_plain_arithmetic(
 
 
 def test_a_mean_weighs_members_by_their_share() -> None:
-    """Of 3 and 1: three quarters and a quarter, in both kinds of tensors."""
+    """Members of sizes 3 and 1 have three quarters and one quarter, in both kinds of tensors."""
     members = [member([4.0, 8.0], torch.float64), member([0.0, 16.0], torch.float64)]
 
     mean = weighted_mean(members, [3, 1])

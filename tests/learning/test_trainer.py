@@ -1,4 +1,4 @@
-"""Futures: what is trained, when, with whom, and what is let go of."""
+"""Futures: what is trained, when, together with what, and what is released."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_chain_is_trained_in_order_however_long(trainer: Trainer) -> None:
 
 
 def test_a_job_is_taken_along_as_soon_as_the_one_before_it_is_done(trainer: Trainer) -> None:
-    """A client's next job is company in the first training after its last one."""
+    """A client's next job joins the first training after its last one."""
     first = submit(trainer, 0, RECIPE)
     second = submit(trainer, 0, RECIPE, previous=first, number=1)
 

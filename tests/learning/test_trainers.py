@@ -1,4 +1,6 @@
-"""The batched trainer gives what the sequential one gives, and the same bits in any company."""
+"""The batched trainer gives the sequential one's results, and the same bits among any other
+jobs.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +151,7 @@ def test_private_and_partly_trainable_jobs_agree(kind: str) -> None:
 
 
 def proximal_loss(parameters: Parameters, batch: Minibatch) -> Tensor:
-    """FedProx, with a model of the batch's own start and two shared models as company."""
+    """FedProx, together with a copy of the start per batch and two shared models."""
     outputs = batch.forward(parameters, batch.inputs)
     before = batch.forward({**batch.start}, batch.inputs)
     share = len(batch.common["0.weight"])
@@ -195,7 +197,9 @@ def ensemble_loss(parameters: Parameters, batch: Minibatch) -> Tensor:
 def test_models_that_share_layers_run_them_once(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the reference's gradients, also of what is shared; running statistics are never shared."""
+    """Gradients equal the reference's, also for shared layers; running statistics are not
+    shared.
+    """
     net, products = network(model), []
     names = [name for name in net.parameter_names if not name.startswith("1.")]
     both = [net.initial(7), net.initial(8)]
@@ -301,7 +305,7 @@ def test_what_has_no_form_is_computed_job_by_job_and_reproducible() -> None:
 @pytest.mark.usefixtures("products")
 @pytest.mark.parametrize("trainer_class", [SequentialTrainer, BatchedTrainer])
 def test_divergence_is_returned_not_raised(trainer_class: type[Trainer]) -> None:
-    """Weights that blow up come back as they are, and do not spread to other jobs."""
+    """Diverged weights are returned unchanged and do not affect other jobs."""
     net = network("mlp", torch.float32)
     trainer = trainer_class(net, shards(), plain_loss)
     wild = Recipe(replace(OPTIMIZERS["momentum"], learning_rate=1e30, steps=20))
@@ -318,7 +322,7 @@ def test_divergence_is_returned_not_raised(trainer_class: type[Trainer]) -> None
 
 @pytest.mark.parametrize("trainer_class", [SequentialTrainer, BatchedTrainer])
 def test_a_loss_of_the_wrong_shape_is_refused(trainer_class: type[Trainer]) -> None:
-    """An algorithm's loss that mixes jobs is an error that says what is wanted."""
+    """A loss that mixes jobs is an error that says what is required."""
     trainer = trainer_class(
         network("linear"), shards(), lambda parameters, batch: plain_loss(parameters, batch).mean()
     )

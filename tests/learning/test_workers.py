@@ -46,10 +46,7 @@ def alive(process: int) -> bool:
 
 
 def wait_for_end(processes: list[int]) -> None:
-    """Until none of the processes runs any more; they outlast the time limit if nothing ends them.
-
-    The time limit then fails the test.
-    """
+    """Until none of the processes is running; otherwise the time limit fails the test."""
     while any(map(alive, processes)):
         time.sleep(0.05)
 
@@ -96,7 +93,7 @@ def test_what_workers_share_is_copied_when_the_first_one_starts(
 
 @pytest.mark.slow
 def test_a_dead_worker_s_next_request_is_not_lost(tmp_path: Path) -> None:
-    """Who dies had the next request at hand already: both are done, and order is kept."""
+    """A worker that dies already had its next request: both are answered, and order is kept."""
     pool = WorkerPool(1, fatal_once, [tmp_path / "flag"])
 
     answers = list(pool.map([[1], [13], [2], [3]]))
@@ -146,7 +143,7 @@ if __name__ == "__main__":
 
 
 def sleepy(_: Any) -> Callable[[Any], Any]:
-    """A handler that takes as many seconds as it is asked for."""
+    """A handler that takes the requested number of seconds."""
     return lambda request: [time.sleep(request[0])]
 
 

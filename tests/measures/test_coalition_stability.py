@@ -1,4 +1,4 @@
-"""The certificate of coalition formation agrees with the game, and sees what is wrong."""
+"""The certificate of coalition formation agrees with the game, and detects violations."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_coalitions_that_dissolve_count_as_long_as_they_have_clients(run):
 
 @pytest.mark.parametrize("rule", ["random", "{name: kmeans, mode: sampled}"])
 def test_rules_without_switches_end_in_the_runs_partition(rule, tmp_path):
-    """Before is the mean JS where clients were put, after that of whom they train with."""
+    """Before: the mean JS of the population's assignment; after: that of the association."""
     run = fedcure(tmp_path / "run", "stop.versions=6", f"decisions.association={rule}")
     labels, row = np.stack(run.clients["label_counts"]), run.details("associate").iloc[0]
 

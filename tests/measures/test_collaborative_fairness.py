@@ -65,7 +65,7 @@ def test_without_variance_there_is_no_correlation(c: Any, reward: Any) -> None:
 
 
 def test_pairs_are_ordered_where_the_better_contributor_has_the_smaller_loss() -> None:
-    """Of pairs (2,1), (3,1), (3,2), one is the wrong way round; ties count both ways."""
+    """One of the pairs (2,1), (3,1), (3,2) is in the wrong order; ties count in both directions."""
     assert ordered_pairs(C, np.array([0.5, 0.7, 0.4])) == pytest.approx(2 / 3)
     assert ordered_pairs(np.ones(2), np.array([0.5, 0.7])) == 0.5
 

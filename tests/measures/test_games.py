@@ -81,7 +81,7 @@ def test_a_calibrated_threshold_is_a_little_above_the_low_side() -> None:
 
 
 def test_reliance_is_the_distance_that_flipping_makes() -> None:
-    """Of the last version that was evaluated on both."""
+    """For the last version that was evaluated on both."""
     both = pd.concat([scores("test", [0.7, 0.1]), scores("flipped", [0.7, 0.9])])
 
     assert SpuriousReliance().compute(made(evaluations=both)) == pytest.approx(

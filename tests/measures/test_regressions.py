@@ -1,4 +1,4 @@
-"""What is measured over clients of a regression, of whom some have no R^2."""
+"""Measures over clients of a regression, some of whom have no R^2."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ SERVED = [{"name": "equity", "of": "loss"}, {"name": "equity", "of": "accuracy"}
 )
 @pytest.mark.parametrize("measure", ["accuracy_spread", *SERVED], ids=str)
 def test_where_nobody_is_served_there_are_no_figures(changes, measure, tmp_path: Path) -> None:
-    """The run ends as any other, and says nothing of what clients were served."""
+    """The run ends normally, without figures of what clients were served."""
     run = simfl.run(small(evaluate={"measures": [measure]}, **changes), tmp_path / "run")
 
     assert run.manifest["status"] == "completed"

@@ -41,7 +41,7 @@ def fair(tmp_path_factory):
 
 
 def test_dispatches_take_what_the_machines_take(cured):
-    """Without messages worth speaking of a dispatch takes its client's round, but for noise."""
+    """With negligible messages a dispatch takes its client's round, up to noise."""
     table = dispatches(cured)
 
     means = table.groupby("edge")["latency_s"].mean()
@@ -151,7 +151,7 @@ def test_rounds_in_vain_and_rounds_that_are_cut_short_are_none(tmp_path):
 
 
 def test_staleness(cured):
-    """With two in flight one other model arrives meanwhile: mean 1; all versions are counted."""
+    """With two in flight, one other model arrives in between: mean 1; all versions are counted."""
     found = staleness_distribution(cured)
 
     assert found.updates.sum() == ROUNDS
@@ -280,7 +280,9 @@ def test_a_posterior_that_is_too_sure_is_seen(cured):
 
 
 def test_latencies_are_those_that_the_estimator_learns(tmp_path):
-    """From the decision on, while a broken link is repaired: the posterior mean is made of them."""
+    """They begin at the decision, even if a broken link is repaired first, as the estimator
+    observes.
+    """
     faults = {"cloud_link": {"works": {"mean_s": 0.3}, "broken": {"mean_s": 0.3}}}
     scenario = small(
         population={"edges": 4, "faults": faults},

@@ -29,7 +29,7 @@ def buffered(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
 
 @pytest.fixture(scope="module")
 def by_hand(buffered: LoadedRun) -> np.ndarray:
-    """Of each update, (versions, buffer), by the uploads: the n-th fills buffer n // 3."""
+    """(versions, buffer) of each update, from the uploads: the n-th is in buffer n // 3."""
     uploads = buffered.events[buffered.events["kind"] == "upload"].sort_values("seq")
     downloaded = (
         uploads["version"].to_numpy(dtype=int)[: VERSIONS * BUFFER].reshape(VERSIONS, BUFFER)
@@ -38,7 +38,7 @@ def by_hand(buffered: LoadedRun) -> np.ndarray:
 
 
 def test_rounds_have_the_mean_and_the_oldest(buffered: LoadedRun, by_hand: np.ndarray) -> None:
-    """Of the updates in the buffer; they differ."""
+    """Over the updates in the buffer, which differ."""
     rounds = buffered.rounds
 
     assert rounds["staleness"].tolist() == by_hand.mean(axis=1).tolist()

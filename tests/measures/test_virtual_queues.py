@@ -154,7 +154,7 @@ def test_an_edge_server_that_is_owed_nothing_has_no_part_in_growth():
 
 
 def test_a_short_run_has_no_growth(runs):
-    """Too few rounds to tell; the level is known all the same."""
+    """There are too few rounds; the level is still known."""
     found = growth(virtual_queues(runs("fedcure", rounds=20)))
 
     assert np.isnan(found.slope)

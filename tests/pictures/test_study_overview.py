@@ -19,8 +19,8 @@ from tests.study.studies import run_here, session
 def test_means_of_every_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A panel per metric, a row per setting, named by its levels; the file is a PNG.
 
-    A setting of which some seeds did not complete, or are not there, says so: its mean is of
-    others. Where there are more than are drawn, the picture says so, and the report, too.
+    A setting without all of its seeds says so, because its mean is over others. If there are more
+    settings than are drawn, the picture and the report say so.
     """
     one = session(tmp_path, seeds=[1, 2], questions={"metrics": ["accuracy", "time_s"]})
     run_here(one)

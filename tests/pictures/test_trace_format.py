@@ -50,7 +50,7 @@ def test_the_trace_keeps_to_the_format(tmp_path: Path, scenario: Callable[[], Sc
 
 
 def test_the_levels_of_batteries_are_counters(tmp_path: Path) -> None:
-    """One per client on a battery, in its edge server's process, as `battery_levels` has it."""
+    """One per client with a battery, in its edge server's process, equal to `battery_levels`."""
     run = simfl.run(troubled(), tmp_path / "run")
 
     CliRunner().invoke(app, ["trace", str(run.path)])

@@ -43,7 +43,9 @@ ONE = np.array([0])
 def message(
     count: int, cost: tuple[float, float, float], size: int, loss: MessageLoss | None, stage: int
 ) -> Transmission:
-    """Of `count` clients; `cost` of an attempt: seconds, joules, joules of the network."""
+    """A message of `count` clients; `cost` of an attempt: seconds, joules, joules of the
+    network.
+    """
     nothing = np.zeros(count)
     return transmission(
         TransferCost(nothing, nothing, nothing),
@@ -144,7 +146,7 @@ def client_round(
 
 
 def test_a_round_that_nothing_happens_to() -> None:
-    """Everything as it was planned: 100 bytes down, 50 up, 50 lost, 42 J and 2 J of the network."""
+    """Everything as planned: 100 bytes down, 50 up, 50 lost, 42 J and 2 J of the network."""
     outcome = client_round(presence())
 
     timeline = outcome.timeline
@@ -161,7 +163,7 @@ def test_a_round_that_nothing_happens_to() -> None:
 
 
 def test_who_leaves_and_is_ignored_goes_on() -> None:
-    """The round is as it was planned."""
+    """The round is as planned."""
     outcome = client_round(presence((0.0, 7.0)))
 
     assert outcome.interruptions == []
@@ -321,7 +323,7 @@ def test_what_reaches_a_failed_server_is_lost() -> None:
 
 
 def test_after_a_download_that_nobody_heard_the_radio_has_just_been_in_use() -> None:
-    """An upload that is given up ends with half a second of waiting in vain: 12 + 1 + 0.5 s."""
+    """An upload that was given up ends with half a second of waiting: 12 + 1 + 0.5 s."""
     late, early = (client_round(presence(), fails_s, upload=IN_VAIN) for fails_s in (14.0, 1.0))
 
     ended_s = [float(one.walked.stopped_s[0]) for one in (late, early)]
@@ -470,7 +472,7 @@ def test_what_a_round_took_does_not_depend_on_company() -> None:
 
 
 def test_beside_rounds_an_empty_battery_ends_no_message() -> None:
-    """Of 3 W for 2 s 4.5 J are there: the message arrives, and 1.5 J were not given."""
+    """4.5 J are left for 3 W during 2 s: the message arrives, and 1.5 J were not given."""
     batteries = Batteries(np.array([100.0]), 4.5)
     sent = message(1, (2.0, 4.0, 0.0), 100, None, DOWNLOAD)
     one = presence(batteries=batteries)

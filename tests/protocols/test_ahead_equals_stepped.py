@@ -202,7 +202,7 @@ def test_a_run_that_stalls_has_its_last_moment_in_the_log(tmp_path):
 @pytest.mark.parametrize("leaving", ["abort", "pause"])
 @pytest.mark.parametrize("seed", range(103, 108))
 def test_clients_that_leave_by_the_clock(tmp_path, seed, leaving):
-    """A model that rounds at its boundary says for how long they are away all the same."""
+    """A model that rounds at its boundary still says how long they are away."""
     periodic = {"name": "periodic", "period_s": 1.0, "share": 0.1}
     changes = {"seed": seed, "algorithm": TIMING, "stop": {"versions": 8, "time_s": 1.0}}
     events = same(
@@ -299,9 +299,9 @@ def test_a_thousand_mixes(mix: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("protocol", ["asynchronous", {"name": "buffered", "buffer": 2}])
 def test_a_version_counts_what_arrives_at_its_moment(tmp_path, protocol):
-    """Of equal clients one's upload ends when the server has taken in another's, 5 ms for each.
+    """Two equal clients: one's upload ends when the server has processed the other's, 5 ms each.
 
-    Over channels both are events of the same time. The version counts the bytes whichever came
+    Over channels both events have the same time. The version counts the bytes, whichever came
     first.
     """
     alike = {"name": "paper", "clients": 4, "noise": 0.0, "uplink_codec": "float16", **EQUAL}
@@ -359,7 +359,9 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 def same_words(left: str, right: str) -> bool:
-    """Whether two texts are the same but for the last bits of numbers, as of estimated seconds."""
+    """Whether two texts are equal except for the last bits of numbers, such as estimated
+    seconds.
+    """
     if left == right:
         return True
     if NUMBER.sub("", left) != NUMBER.sub("", right):

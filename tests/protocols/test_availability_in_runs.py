@@ -1,4 +1,4 @@
-"""Clients that come and go, in whole runs; and what a change of hardware leaves as it was."""
+"""Clients that come and go, in whole runs; and what a change of hardware does not affect."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_a_run_by_hand(tmp_path: Path) -> None:
 
 
 def test_a_what_if_over_the_backhaul_changes_the_answer(tmp_path: Path) -> None:
-    """A slower one: later, for more joules; none of it where the server is at the access point."""
+    """A slower one: later, for more joules; no effect if the server is at the access point."""
 
     def run(name: str, server: str, backhaul: str) -> LoadedRun:
         return simfl.run(

@@ -82,7 +82,7 @@ def test_a_limit_that_lies_ahead_is_no_event():
 
 
 def test_an_appointment_that_nobody_keeps_is_no_event():
-    """Of two that were waited for, the later one does not hide a stall."""
+    """After two waits for any event, the later event does not hide a stall."""
     clock = Clock()
 
     def cloud():
@@ -189,7 +189,7 @@ def test_messages_that_waited_are_handed_out_by_time_first():
 
 
 class Unlike(Exception):
-    """Of arguments that are not what it is made of."""
+    """A class whose constructor takes other arguments than its fields."""
 
     def __init__(self, one: int, other: int) -> None:
         super().__init__(f"{one} is not {other}")

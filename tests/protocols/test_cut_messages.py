@@ -38,7 +38,7 @@ TRUTH = {0.5: (1, 1.0), 1.5: (2, 2.0), 2.0: (2, 2.0), 3.3: (3, 3.0), 4.0: (3, 3.
 
 
 def message(link: FixedRateLink = LINK) -> Transmission:
-    """Four attempts of 0.1 s at 10 W, waiting 1, 2 and 4 s in between; all of them in vain."""
+    """Four attempts of 0.1 s at 10 W, with waits of 1, 2 and 4 s in between; all of them fail."""
     nothing = np.zeros(1)
     return transmission(
         TransferCost(nothing, nothing, nothing),

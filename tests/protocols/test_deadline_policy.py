@@ -177,7 +177,7 @@ def test_a_carried_over_update_counts_by_its_staleness(monkeypatch):
 
 @pytest.mark.parametrize("cap", [1, 3])
 def test_deadlines_do_not_depend_on_how_jobs_are_batched(tmp_path, cap):
-    """Stragglers' jobs are trained later and in other company; no byte of the log shows it."""
+    """Stragglers' jobs are trained later and with other jobs; no byte of the log changes."""
     scenario = flat(over_selection=2.0, late="carry_over")
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()

@@ -53,7 +53,7 @@ def test_the_log_holds_every_switch(fedcure):
 
 
 def test_the_log_holds_queues_estimates_and_the_posterior(fedcure):
-    """Of all five edge servers at each decision; the posterior counts their arrivals."""
+    """For all five edge servers at each decision; the posterior counts their arrivals."""
     decisions = fedcure.details("schedule")
 
     assert len(decisions) > 5
@@ -81,7 +81,9 @@ def test_queues_follow_the_recursion_of_the_picks(fedcure):
 
 
 def test_frequencies_follow_the_estimated_latency(fedcure):
-    """Eq. 16 binds: clients compute below their highest clock, joules are booked all the same."""
+    """Eq. 16 binds: clients compute below their highest frequency, and joules are booked as
+    usual.
+    """
     compute = fedcure.details("compute")
     fastest = simulated(scenario({**FEDCURE, "allocation": "max"}))[0].world.frequency_max_hz
     frequency = compute["frequency_hz"].to_numpy()
@@ -96,7 +98,7 @@ def test_frequencies_follow_the_estimated_latency(fedcure):
 def test_eq_16_by_hand_in_a_run(tmp_path):
     """The first dispatch of the first edge server: nominal latency, cycles of all its rounds.
 
-    Without noise the nominal latency is what a dispatch takes at the highest clock, but for the
+    Without noise the nominal latency equals a dispatch at the highest frequency, except for the
     servers' own work.
     """
     noiseless = {"noise": 0.0}

@@ -22,7 +22,7 @@ def log_bytes(folder):
 
 
 def without_learned_values(folder):
-    """The events but for what was learned: accuracy and loss of evaluations."""
+    """The events without learned values: accuracy and loss of evaluations."""
     events = pd.read_parquet(folder / "events.parquet")
     learned = events["kind"] == "evaluate"
     events.loc[learned, ["value", "detail"]] = None

@@ -21,7 +21,9 @@ def unmet_j(found: LoadedRun) -> float:
 
 
 def level_at(time_s: float) -> float:
-    """Of who only waits: 40 s off, in which 0.5 W make 20 J, and 40 s on, which take them."""
+    """The level of a waiting client: 40 s off, when 0.5 W make 20 J, and 40 s on, which use
+    them.
+    """
     place_s = time_s % 80.0
     return 0.005 * min(place_s, 80.0 - place_s)
 

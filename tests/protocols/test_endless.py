@@ -37,7 +37,7 @@ def _in_time():
 
 
 def outages(works_s: float, broken_s: float) -> dict[str, Any]:
-    """Of clients, with exponential times."""
+    """Outages of clients, with exponential times."""
     return {"clients": {"works": {"mean_s": works_s}, "broken": {"mean_s": broken_s}}}
 
 
@@ -112,7 +112,7 @@ def test_a_turn_that_is_paused_without_end_is_given_up(medium, monkeypatch):
     ],
 )
 def test_times_that_cannot_be_are_refused_with_the_class_that_says_them(says, words):
-    """NaN, the past, and what is no truth."""
+    """NaN, the past, and values that are not booleans."""
     population = {"availability": {"name": f"{LYING}:Says", **says}, "leaving": "abort"}
 
     with pytest.raises(UnusableAvailability, match=words):

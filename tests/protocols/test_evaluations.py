@@ -1,4 +1,4 @@
-"""Keys of evaluations: made of the state, and of what clients have trained since."""
+"""Keys of evaluations cover the state and what clients have trained since."""
 
 import numpy as np
 

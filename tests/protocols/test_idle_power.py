@@ -1,4 +1,4 @@
-"""Who pays for idle power: timelines by hand, and every law under every mode."""
+"""Which idle power is charged: timelines by hand, and all invariants under every mode."""
 
 from __future__ import annotations
 

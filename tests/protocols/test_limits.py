@@ -68,8 +68,9 @@ def test_one_full_batch_step_of_fedavg_is_fedsgd():
 
 
 def test_one_edge_and_share_one_is_synchronous():
-    """Semi-asynchronous with one edge, one edge round and share 1: the same learned values, and
-    the same time but for the edge-cloud hop and the cloud's merging."""
+    """Semi-asynchronous with one edge, one edge round and share 1: the same learned values, and the
+    same time except for the hop between edge and cloud and the cloud's merge.
+    """
     flat = simulated(small(population={"edges": 1}))[1]
     hierarchical = simulated(
         small(

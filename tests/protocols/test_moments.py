@@ -103,7 +103,7 @@ LATE = {"name": "synchronous", "patience": {"deadline_s": 0.05, "late": "carry_o
 
 @pytest.mark.parametrize("protocol", [FEW_SLOTS, LATE], ids=["buffered", "carried over"])
 def test_a_client_with_two_updates_in_a_version_is_one_participant(protocol, tmp_path):
-    """Of three clients, some are in a version twice: by an earlier round and by this one."""
+    """Some of three clients are in a version twice: with an earlier round and with this one."""
     scenario = small(
         protocol=protocol,
         population={"clients": 3, "edges": 1},

@@ -86,7 +86,7 @@ def test_it_knows_at_which_clocks_clients_compute(tmp_path):
 
 
 def test_a_flat_server_is_told_too():
-    """Under a flat protocol, where a rule goes by it: each client's round, and the round of all."""
+    """Under a flat protocol, if a rule uses it: each client's round, and the cohort's round."""
     everybody = {"selection": {"name": "virtual_queue", "share": 1.0}}
     scenario = timing(everybody, 0.0, 2).with_overrides(["protocol=synchronous"])
 
@@ -207,7 +207,9 @@ def test_one_of_many_in_flight_has_rivals(sleepy):
 
 
 def test_what_is_expected_is_of_the_slowest(sleepy, tmp_path):
-    """Of two that are dispatched together as of all five: without rivals the slowest decides."""
+    """For two clients dispatched together as for all five: without contention the slowest
+    decides.
+    """
     found = []
     for selection in ("all", {"name": "random", "count": 2}):
         one = sleepy(versions=2, selection=selection, **ROUND_ROBIN)

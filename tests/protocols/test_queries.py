@@ -164,7 +164,7 @@ def test_the_sequential_reference_chooses_the_same():
 
 @pytest.fixture
 def begun(monkeypatch):
-    """Of each question and of each client round, as it begins: its client, and if that is there."""
+    """The beginnings of queries and client rounds: client, and whether it is available."""
     found = {True: [], False: []}
     dispatch = Dispatcher.dispatch
 
@@ -300,7 +300,7 @@ def test_without_learning_asking_costs_all_the_same(asking, tmp_path):
 
 
 def test_models_of_ones_own_are_asked_about_and_not_sent(tmp_path):
-    """Standalone: the loss of what each client has, one number up, and training from there."""
+    """Standalone: the loss of each client's own model, one number up, and training from there."""
     run = simfl.run(small(decisions=ASKING, algorithm="standalone"), tmp_path / "run")
 
     queries, client_rounds = query_rows(run.events)

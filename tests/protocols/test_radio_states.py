@@ -98,10 +98,10 @@ def test_promotions_and_tails_by_hand(tmp_path: Path, scenario: str) -> None:
 
 
 def test_an_edge_servers_radio_by_hand(tmp_path: Path) -> None:
-    """A backhaul with a tail of 4.5 s at 1 W beyond 11 W of idling; it goes on during work.
+    """A backhaul with a tail of 4.5 s at 1 W beyond 11 W of idling; it continues during work.
 
-    The first download ends at 1 s. Until 5 s the edge server waits for its clients, in the tail,
-    of which 0.5 s are left when it aggregates: 23.75 J. Its upload's tail is cut by the cloud's
+    The first download ends at 1 s. Until 5 s the edge server waits for its clients, in the tail;
+    0.5 s of it are left when it aggregates: 23.75 J. Its upload's tail is cut off by the cloud's
     next dispatch at 7.25 s, and by the end.
     """
     found = run(tmp_path, SCENARIO, wire=WIRELESS)

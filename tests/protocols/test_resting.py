@@ -56,7 +56,7 @@ class Bench:
         return self.resting
 
     def works(self, who: int, until_s: float, radio_idle_s: float = 0.0, **more: float) -> None:
-        """A device begins an activity now, of which the log gets a row."""
+        """A device begins an activity now, which gets a row in the log."""
         now_s, whom = self.clock.now_s, np.array([who])
         self.log.add(self.resting.until_now(whom))
         self.resting.free(whom, until_s, radio_idle_s, **more)
@@ -64,7 +64,7 @@ class Bench:
         self.log.row("upload", who, until_s, start_s=now_s, energy_j=energy_j)
 
     def close(self) -> None:
-        """Book what is open, and check every law."""
+        """Book what is open, and check every invariant."""
         now_s = self.clock.now_s
         self.log.add(self.resting.until_now(self.resting.waiting(now_s)))
         self.log.row("idle", self.all.size, now_s, start_s=0.0)

@@ -56,7 +56,7 @@ def test_messages_beside_turns_share_the_medium(tmp_path):
 
 
 def test_a_crowd_that_thins_out_makes_room(tmp_path):
-    """Who crashes leaves the medium: the others' messages take less long than with all there."""
+    """A client that crashes leaves the medium: the others' messages take less time."""
     way = {"name": "processor_sharing", "capacity_bps": 5e5}
     whole, thinned = (
         simfl.run(

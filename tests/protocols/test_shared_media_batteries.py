@@ -104,8 +104,9 @@ def test_a_charger_that_is_plugged_in_on_the_way(tmp_path: Path) -> None:
 
 
 def test_who_has_run_empty_is_off_until_it_is_charged(tmp_path: Path) -> None:
-    """3 J at 5 W, of which a charger gives 2, last for a second; off, the phone has 9 J again at
-    5.5 s. The board has begun a round without it by then.
+    """3 J at 5 W, 2 W of which a charger gives, last for a second; off, it has 9 J again at 5.5 s.
+
+    By then the board has begun a round without it.
     """
     charger = {"charge_w": 2.0, "plug_in_s": 0.0, "unplug_s": 50.0, "lowest": 0.09}
     found = run(tmp_path, "ofdma_equal", 3.0, batteries=charger)

@@ -1,4 +1,4 @@
-"""Faults by hand, over media that others use meanwhile."""
+"""Faults by hand, over media that others use at the same time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def rounds(
 
 
 def downloads(events: pd.DataFrame) -> pd.DataFrame:
-    """Of clients 0 and 1."""
+    """The downloads of clients 0 and 1."""
     return events.query("kind == 'download'").sort_values("client")
 
 

@@ -54,7 +54,7 @@ def test_simulated_time_ends_the_run_at_that_very_moment():
     ],
 )
 def test_a_version_may_have_a_loss_and_no_accuracy(stop, known, reason):
-    """As those of who brings values of his own; each criterion goes by its own figure."""
+    """As for a protocol with its own values; each criterion uses its own figure."""
     row = {"version": 9, "accuracy": None, "loss": None, "energy_j": 0, "bytes": 0, **known}
 
     assert StopRule(stop).reason(row) == reason

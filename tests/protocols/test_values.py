@@ -187,7 +187,9 @@ def test_a_job_has_state_client_turn_held_and_chain_in_its_key():
 
 
 def test_jobs_of_clients_that_keep_nothing_stand_alone():
-    """What a client did before is no part of a job without memory, so it need not be trained."""
+    """A job without memory does not depend on what its client did before, which need not be
+    trained.
+    """
     values = new_values()
     ref = values.begin([0, 1], "cloud")
     dropped = one_job(values, ref)

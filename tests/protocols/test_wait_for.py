@@ -134,7 +134,7 @@ def test_a_deadline_ends_the_wait_for_nobody_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_stragglers_are_waited_for(tmp_path: Path, way: dict[str, Any]) -> None:
-    """Who is still under way from a round that has closed is not free."""
+    """A client that is still busy with a closed round is not free."""
     patience = {"over_selection": 2.0}
     protocol = {"name": "synchronous", "patience": patience, "wait_for": {"clients": 8}}
 
@@ -150,16 +150,18 @@ def test_stragglers_are_waited_for(tmp_path: Path, way: dict[str, Any]) -> None:
 
 
 def sixty_phones(rng: np.random.Generator) -> Stays:
-    """Of two days: the first is there all day, the others at night, from 1 or so for 3 hours."""
+    """Two days: the first phone is always available, the others at night, from about 1 for 3
+    hours.
+    """
     first_s = rng.normal(25, 1.5, 59) * 3600
     last_s = first_s + rng.uniform(2, 4, 59) * 3600
     return [[(0, 86400)], *([stay] for stay in zip(first_s, last_s, strict=True))]
 
 
 def test_sixty_phones_take_turns(tmp_path: Path) -> None:
-    """Of sixty one is there in the evening, and trains every version; ten at a time do at night.
+    """One of sixty is available in the evening, and trains every version; ten at a time at night.
 
-    A round takes ten minutes, of which the others come one by one.
+    A round takes ten minutes, during which the others arrive one by one.
     """
     stays, rounds = sixty_phones(np.random.default_rng(1)), {}
     long = {**TIMING, "data": {**TIMING["data"], "examples_per_client": 10**10}}

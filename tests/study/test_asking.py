@@ -58,7 +58,7 @@ def test_a_bowl_is_found() -> None:
 
 
 def test_trials_go_where_bounds_are_kept() -> None:
-    """Bytes under a bound that rules the best count out; most later trials keep to it."""
+    """Bytes under a bound that excludes the best count; most later trials meet it."""
     bounded = search(subject_to={"bytes": "<= 1100"})
     _, table = searched(bounded)
 

@@ -1,4 +1,4 @@
-"""The best setting that keeps to bounds, by what is known of runs that missed a target."""
+"""The best setting that meets bounds, given what is known of runs that missed a target."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def runs() -> pd.DataFrame:
 
 
 def counted(found: pd.DataFrame) -> dict[str, tuple[int, int, bool]]:
-    """Seeds that keep to the bounds, those that break them, and whether the setting is ranked."""
+    """Seeds that meet the bounds, those that break them, and whether the setting is ranked."""
     columns = ["selection", "kept", "broken", "ranked"]
     return {name: tuple(rest) for name, *rest in found[columns].itertuples(index=False)}
 
@@ -57,7 +57,9 @@ def test_a_run_that_missed_a_target_breaks_a_bound_that_it_has_spent() -> None:
 
 
 def test_a_run_that_ended_before_a_bound_says_neither_yes_nor_no() -> None:
-    """Only random, the dearest, is known to keep to it with every seed; diverged runs never do."""
+    """Only random, the most expensive, is known to meet it with every seed; diverged runs never
+    do.
+    """
     found = best_settings(runs(), ["selection"], asked(**{TARGET: "<= 3600"}))
     table = runs()
     table.loc[0, "status"] = "diverged"
@@ -76,7 +78,7 @@ def test_a_run_that_ended_before_a_bound_says_neither_yes_nor_no() -> None:
 
 
 def test_of_those_that_keep_to_all_bounds_the_least_or_the_most_is_the_best() -> None:
-    """With the verdict of the pairs; a setting of which no seed keeps to a bound is last."""
+    """With the pairs' verdicts; a setting without a seed that meets a bound comes last."""
     factors, bounds = ["selection"], {"client_energy_j": "< 30", "accuracy": ">= 0.31"}
     least = best_settings(runs(), factors, Best(minimize="client_energy_j", subject_to=bounds))
     most = best_settings(runs(), factors, Best(maximize="client_energy_j", subject_to=bounds))
@@ -166,7 +168,7 @@ def test_a_target_that_is_asked_for_by_name_needs_no_list(tmp_path: Path) -> Non
 def test_the_answer_stands_in_the_terminal_and_on_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With how many seeds are known to keep to the bound."""
+    """Both say with how many seeds the bound is known to be met."""
     monkeypatch.setattr(page, "plotly_script", lambda: "/* charts */")
     study = with_question(tmp_path)
     file = Study(name="tiny", scenario="base.yaml", questions=study.questions)

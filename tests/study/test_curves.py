@@ -62,7 +62,7 @@ def test_a_curve_ends_before_its_run_diverged() -> None:
 
 
 def test_one_seed_has_a_line_and_no_band_and_seeds_without_evaluations_have_none() -> None:
-    """Nor have seeds of which one ended before another was evaluated."""
+    """Nor do seeds, one of which ended before another was evaluated."""
     first, later = curve((1, 0.2), (2, 0.3)), curve((3, 0.4), (4, 0.5))
     nothing = (np.zeros(0), np.zeros(0))
 
@@ -119,7 +119,7 @@ def test_a_level_with_a_label_goes_by_it_and_runs_as_its_value(study: LoadedStud
 
 
 def test_a_name_has_only_the_keys_that_differ() -> None:
-    """Between sections, and between factors; what is left still tells all settings apart."""
+    """Within sections, and among factors; what remains still distinguishes all settings."""
     levels = ["random share=0.5 seed=1", "random share=0.2 seed=1", "all"]
     settings = pd.DataFrame({"decisions.selection": levels, "model": "linear", "stop.time_s": 2.0})
 
@@ -164,7 +164,7 @@ def test_every_report_of_a_study_has_its_curves(
 def test_a_caption_says_of_one_seed_that_there_is_no_band_and_what_is_not_drawn(
     study: LoadedStudy,
 ) -> None:
-    """Of seventeen settings sixteen have a line."""
+    """Sixteen of seventeen settings have a line."""
     other = load_study(study.path)
     runs = other.table[other.table["seed"] == 1].iloc[:1]
     other.table = pd.concat([runs.assign(point=point) for point in range(17)], ignore_index=True)

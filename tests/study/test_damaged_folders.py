@@ -1,4 +1,4 @@
-"""A study's folder in which something is not as it was left: said by name, the rest goes on."""
+"""A study's folder with damaged files: they are named, and the rest continues."""
 
 from __future__ import annotations
 

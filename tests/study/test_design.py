@@ -25,7 +25,7 @@ def sample(method: str, size: int, **intervals: Interval) -> np.ndarray:
 
 
 def test_variants_grid_and_sample_are_crossed(tmp_path: Path) -> None:
-    """Each with each; later kinds of keys win over earlier ones, as they are more special."""
+    """All combinations; later kinds of keys take precedence over earlier ones."""
     study = Study.from_yaml(
         write_study(
             tmp_path,
@@ -63,7 +63,7 @@ def test_variants_grid_and_sample_are_crossed(tmp_path: Path) -> None:
 
 
 def test_whole_numbers_that_are_drawn_twice_are_one_setting(tmp_path: Path) -> None:
-    """Crossed with a grid, every run is told apart by its seed and factors."""
+    """Crossed with a grid, every run is identified by its seed and factors."""
     whole = {"algorithm.local.steps": {"low": 1, "high": 2, "integer": True}}
     over = {"method": "latin_hypercube", "size": 4, "over": whole}
     grid = {"population.groups.0.device": ["rpi_4b", "rpi_5"]}
@@ -84,7 +84,7 @@ def study_of(folder: Path, points: dict[str, Any]) -> Study:
 
 @pytest.mark.parametrize("key", ["algorithm.local.steps", "algorithm.local.learning_rate"])
 def test_an_interval_of_whole_numbers_is_told_how_to_draw_them(key: str, tmp_path: Path) -> None:
-    """Where the key takes no others; what another key does not take is told as it is."""
+    """If the key accepts no others; other errors are unchanged."""
     low = 1.5 if key.endswith("steps") else -1.0
     sampled = {"method": "sobol", "size": 2, "over": {key: {"low": low, "high": low + 1.0}}}
     study = Study.from_yaml(write_study(tmp_path, points={"sample": sampled}))
@@ -208,7 +208,9 @@ def test_every_value_of_a_search_is_in_a_corner(tmp_path: Path, lists: int, coun
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 8, 9])
 def test_shards_divide_the_points(tmp_path: Path, count: int) -> None:
-    """Each point in one share, shares equal but for one, neighbours of one seed together."""
+    """Each point is in one share; sizes differ by at most one; points of one seed are
+    neighbours.
+    """
     whole = points(Study.from_yaml(write_study(tmp_path)))
 
     shares = [shard(whole, index, count) for index in range(1, count + 1)]
@@ -221,7 +223,7 @@ def test_shards_divide_the_points(tmp_path: Path, count: int) -> None:
 
 
 def test_own_parts_lie_beside_the_study_or_beside_the_scenario(tmp_path: Path) -> None:
-    """Of a study of a shipped scenario too, which lies elsewhere; the study's own come first."""
+    """Also for a study of a shipped scenario, which is elsewhere; the study's own come first."""
     there, here = tmp_path / "shipped", tmp_path / "mine"
     own = (
         "from simfl.plugins import CountedSelection\n"

@@ -1,4 +1,4 @@
-"""Settings of which runs diverged, or are missing: they win nothing by the seeds that went well."""
+"""Settings with diverged or missing runs are not ranked by the seeds that went well."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_effects_say_which_runs_they_leave_out() -> None:
 
 
 def test_a_seed_that_others_lack_makes_no_mean_better() -> None:
-    """Of the hasty setting the slow seed is missing: only therefore is its mean lower."""
+    """The setting lacks its slow seed, which is the only reason for its lower mean."""
     rows = [("hasty", 0, 60.0), ("hasty", 1, 62.0), ("whole", 0, 50.0), ("whole", 1, 52.0)]
     table = pd.DataFrame([*rows, ("whole", 2, 150.0)], columns=["rule", "seed", "energy_j"])
     table = table.assign(point=(table["rule"] == "whole").astype(int), status="completed")

@@ -124,7 +124,7 @@ def test_with_one_seed_the_heading_says_that_there_is_no_interval(
 
 
 def test_drawn_machines_are_asked_for_on_the_command_line(tmp_path: Path) -> None:
-    """Of a study's file, too, and in place of its own number."""
+    """Also for a study's file, where the option replaces its own number."""
     written(tmp_path)
     file = tmp_path / "study.yaml"
     file.write_text("scenario: mine.yaml\nuncertainty: {draws: 7}\n")
@@ -152,7 +152,7 @@ def test_a_file_that_is_neither_says_so(tmp_path: Path) -> None:
 def test_a_run_says_what_its_test_examples_leave_open_and_how_to_get_error_bars(
     run: simfl.LoadedRun, tmp_path: Path
 ) -> None:
-    """Wilson's interval, as scipy has it; in the report, too."""
+    """Wilson's interval, equal to scipy's; in the report, too."""
     examples = run.manifest["test_examples"]
     accuracy = run.rounds["accuracy"].iloc[-1]
     right = round(accuracy * examples)
@@ -170,7 +170,7 @@ def test_a_run_says_what_its_test_examples_leave_open_and_how_to_get_error_bars(
 
 
 def test_a_run_on_drawn_machines_is_not_drawn_again(tmp_path: Path) -> None:
-    """Beside drawn machines stand those of the profiles, which this scenario has not."""
+    """A study with draws also runs on the machines as profiled, which this scenario excludes."""
     content = {**CONTENT, "population": {**SMALL["population"], "hardware_draw": 4}}
     run = simfl.run(content, tmp_path / "drawn")
 
@@ -186,7 +186,7 @@ def test_a_run_on_drawn_machines_is_not_drawn_again(tmp_path: Path) -> None:
 
 
 def test_a_regression_is_not_taken_for_a_share(run: simfl.LoadedRun, tmp_path: Path) -> None:
-    """R^2 that happens to be a whole number of test examples is no share of them."""
+    """R^2 that happens to be a multiple of 1 / examples is not a share of them."""
     folder = tmp_path / "regression"
     shutil.copytree(run.path, folder)
     manifest = folder / "manifest.json"

@@ -77,7 +77,7 @@ def test_a_large_mean_is_told_as_closely_as_its_interval() -> None:
 
 
 def test_large_amounts_are_cut_too() -> None:
-    """Bytes by the million, of which none can be negative."""
+    """Millions of bytes, which cannot be negative."""
     runs = pd.DataFrame({"point": [0, 0], "bytes": [1e7, 3e7]})
 
     (row,) = point_means(runs, [], ["bytes"]).to_dict("records")
@@ -143,5 +143,5 @@ def test_a_mean_over_some_of_the_runs_says_over_how_many() -> None:
     ],
 )
 def test_an_axis_names_the_unit(metric: str, label: str) -> None:
-    """As the table of figures has it, or as the name ends."""
+    """From the table of figures, or from the ending of the name."""
     assert with_unit(metric) == label

@@ -1,4 +1,4 @@
-"""Studies on machines as they may be: what is run, what it says, and that its chances are right."""
+"""Studies on drawn machines: what is run, what is reported, and that probabilities are right."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ STUDY: dict[str, Any] = {
 
 
 def profiles(folder: Path, factor: float) -> None:
-    """Machines of which nothing is uncertain but the board's rate, by a factor."""
+    """Machines whose only uncertain figure is the board's rate, by a factor."""
     (folder / "profiles").mkdir(exist_ok=True)
     board = copy.deepcopy({"kind": "device", "device_class": "sbc", "memory_bytes": 4e9, **MACHINE})
     interval = {"value": 1e9, "interval": [1e9 / factor, 1e9 * factor]}
@@ -80,7 +80,7 @@ def profiles(folder: Path, factor: float) -> None:
 
 
 def session(folder: Path, factor: float = 2.0, **changes: Any) -> StudySession:
-    """The tiny study with other keys, on a board of which the rate is sure up to a factor."""
+    """The tiny study with other keys, on a board whose rate is uncertain by a factor."""
     profiles(folder, factor)
     content = {**STUDY, "scenario": copy.deepcopy(BASE), **changes}
     out = folder / f"out {factor}"
@@ -130,8 +130,10 @@ def test_the_plain_runs_do_not_depend_on_the_spread(found: dict[float, LoadedStu
 
 @pytest.mark.parametrize("draws", [19, 21, 30, 50, 100])
 def test_intervals_hold_nine_of_ten_machines(draws: int) -> None:
-    """Of machines that were not drawn; the ends between which 90 % of 21 or 50 draws lie hold 82 or
-    88 % of them."""
+    """For machines that were not drawn.
+
+    An interval that encloses 90 % of 21 or 50 draws holds only 82 or 88 % of them.
+    """
     rng = np.random.default_rng(draws)
     table = pd.DataFrame({"point": [0], "seed": [1], "status": "completed", "time_s": 1.0})
     held = []
@@ -255,7 +257,7 @@ def tables(plain: np.ndarray, drawn: np.ndarray) -> tuple[pd.DataFrame, pd.DataF
 
 @pytest.mark.slow
 def test_the_chance_of_a_ranking_is_right() -> None:
-    """Of planted pairs that are called 90 % so many are in that order, sure or not of the seeds."""
+    """Of simulated pairs with a probability of 90 %, so many are in that order."""
     rng = np.random.default_rng(5)
     called, right = [], []
     for _ in range(12):
@@ -316,7 +318,7 @@ def test_a_missed_target_lies_beyond_every_figure() -> None:
 
 
 def test_the_best_on_drawn_machines() -> None:
-    """Whom the bound leaves in a draw, and who is least among those; a tie is shared."""
+    """Settings within the bound in a draw, and the least among them; a tie is shared."""
     _, drawn = tables(
         np.ones((3, 2)),
         np.array([[3.0, 5.0, 9.0, 9.0], [4.0, 4.0, 8.0, 2.0], [9.0, 4.0, 9.0, 1.0]]),
@@ -331,7 +333,7 @@ def test_the_best_on_drawn_machines() -> None:
 
 
 def test_draws_that_a_setting_lacks_say_nothing_of_the_best() -> None:
-    """Two settings, of which one was run on half of the machines until now, the other on all."""
+    """Two settings, one of which has been run on half of the machines so far, the other on all."""
     plain, drawn = tables(np.array([[2.0, 2.0], [1.0, 1.0]]), np.tile([[2.0], [1.0]], 4))
     gone = drawn[(drawn["point"] == 0) | (drawn["draw"] < 2)]
     asked = Best(minimize="time_s", subject_to={"time_s": "<= 5"})
@@ -358,7 +360,7 @@ def test_intervals_and_chances_in_words() -> None:
 
 
 def test_a_bound_of_a_share_of_draws_holds() -> None:
-    """Of 1000 times 20 draws of something that is true in 0.9 of them, at most 5 % say too much."""
+    """In 1000 times 20 draws of an event with probability 0.9, at most 5 % claim too much."""
     shares = np.random.default_rng(1).binomial(20, 0.9, 1000) / 20
     texts = [in_probability(one, 20) for one in shares]
 

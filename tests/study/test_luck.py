@@ -1,4 +1,4 @@
-"""Among many verdicts some are luck: that is said, and which of them are sure all the same."""
+"""Some of many verdicts are luck: a sentence says so, and which of them are still certain."""
 
 from __future__ import annotations
 

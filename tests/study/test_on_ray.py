@@ -1,4 +1,4 @@
-"""The Ray engine: on a local cluster of several nodes, one of which is lost; and what it packs."""
+"""The Ray engine on a local cluster of several nodes, one of which is lost; and packed folders."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ cluster.shutdown()
 
 @pytest.mark.slow
 def test_a_node_is_lost_in_the_middle(tmp_path: Path) -> None:
-    """Three nodes, one killed after the first point: every point completes all the same, and the
-    table is that of a study run here."""
+    """Three nodes, one killed after the first point: every point still completes, and the table
+    equals that of a study run here.
+    """
     pytest.importorskip("ray")
     settings = {"stop.versions": 30}
     file = write_study(tmp_path, set=settings)

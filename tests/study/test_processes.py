@@ -144,7 +144,7 @@ def test_four_shards_at_once(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_study_that_is_killed_goes_on(tmp_path: Path, number: signal.Signals) -> None:
-    """Its processes end with it; the same command does what is left."""
+    """Its processes end with it; the same command does the rest."""
     settings = {"stop.versions": 100, "algorithm.local.steps": 5, "evaluate.every": 100}
     points = {"grid": {"algorithm.local.learning_rate": [0.1, 0.2, 0.3]}}
     file = write_study(tmp_path, seeds=[1], points=points, set=settings)

@@ -48,7 +48,7 @@ def write(folder: Path, **changes: Any) -> Path:
 
 
 def begin(folder: Path, **changes: Any) -> StudySession:
-    """The search, as far as its folder has it."""
+    """The search, continued from its folder."""
     return StudySession(Study.from_yaml(write(folder, **changes)), folder / "out")
 
 
@@ -58,8 +58,10 @@ def simulated(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_a_search_that_is_cut_off_goes_on_with_the_same_trials(tmp_path: Path) -> None:
-    """Killed after its third run, the runs having ended in another order: the same table. A batch
-    of which a run is missing holds it, as what is asked next depends on all of them."""
+    """Killed after its third run, with runs ending in another order: the table is the same.
+
+    A batch with a missing run blocks the next one, which depends on all of its runs.
+    """
     whole = begin(tmp_path / "whole")
     assert (whole.size(), whole.missing(), whole.later, len(whole.todo())) == (6, 6, 2, 4)
     for task in whole.tasks(whole.todo()):
@@ -130,7 +132,7 @@ def test_shares_of_a_search_are_refused(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.slow
 def test_one_worker_and_three_print_the_same(tmp_path: Path) -> None:
-    """The command, byte for byte but for its folder; asked again it runs nothing."""
+    """The output is byte-identical except for the folder; repeating it runs nothing."""
     said = []
     for workers in (1, 3, 3):
         out = tmp_path / f"out{workers}"

@@ -47,7 +47,7 @@ def of_joules(*joules: float, **changes: Any) -> tuple[pd.DataFrame, Search]:
 
 
 def test_a_path_by_hand() -> None:
-    """The best so far among those that keep to the bound; equal runs are counted once."""
+    """The best so far among those that meet the bound; equal runs are counted once."""
     table, one = of_joules(2.0, 5.0, 4.0, 4.0, 3.0, subject_to={"energy_j": ">= 3"})
     table.loc[table["point"] == 3, "digest"] = table.loc[table["point"] == 2, "digest"].tolist()
 
@@ -108,7 +108,7 @@ def test_the_path_of_several_objectives() -> None:
 
 
 def test_the_key_that_the_figure_goes_by_matters_most() -> None:
-    """Joules that go by the count alone; the same shares whenever they are asked for."""
+    """Joules that depend on the count only; the importances are reproducible."""
     one = search()
     _, table = searched(one, lambda keys, seed: {"energy_j": float(keys["count"]), "bytes": 1.0})
 
@@ -154,8 +154,11 @@ def test_axes_of_a_regression_say_what_its_accuracy_is(
 def test_what_was_found_stands_in_the_terminal_and_on_the_page(
     pareto: dict[str, Any] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The path, the best or the front, the options, and which key mattered; neither main effects
-    nor Sobol indices, as the trials are no sample. Without Optuna a line says what is missing."""
+    """The path, the best or the front, the options, and which key mattered.
+
+    There are no main effects or Sobol indices, since trials are not a sample. Without Optuna a line
+    says what is missing.
+    """
     monkeypatch.setattr(page, "plotly_script", lambda: "/* charts */")
     one = search(trials=10, **({"minimize": None, "pareto": pareto} if pareto else {}))
     _, table = searched(one)

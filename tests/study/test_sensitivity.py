@@ -68,7 +68,7 @@ def test_a_figure_that_never_varies_has_no_indices() -> None:
 
 
 def test_a_design_that_has_not_run_whole_has_no_indices() -> None:
-    """Neither without a setting nor with settings of another sample."""
+    """Neither with a missing setting nor with settings of another sample."""
     runs = ishigami(4, seeds=2)
 
     for others in (runs[runs["point"] != 3], runs[runs["point"] < 16], runs.assign(x1=runs["x2"])):
@@ -77,7 +77,7 @@ def test_a_design_that_has_not_run_whole_has_no_indices() -> None:
 
 
 def test_the_design_stands_alone(tmp_path: Path) -> None:
-    """Beside a grid it would be one design for each of its levels."""
+    """With a grid there would be one design for each of its levels."""
     over = {key: {"low": 0.1, "high": 1.0} for key in ("algorithm.local.learning_rate", "other")}
     sample = {"method": "saltelli", "size": 4, "over": over}
     file = write_study(tmp_path, points={"grid": {"stop.versions": [1, 2]}, "sample": sample})
@@ -98,7 +98,7 @@ def test_one_key_alone_is_no_design(tmp_path: Path) -> None:
 def test_both_indices_stand_in_the_terminal_and_on_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a design that has not run whole a sentence says why there are none."""
+    """For an incomplete design a sentence says why there are none."""
     monkeypatch.setattr(page, "plotly_script", lambda: "/* charts */")
     over = {key: {"low": -math.pi, "high": math.pi} for key in KEYS}
     sample = {"method": "saltelli", "size": 4, "over": over}

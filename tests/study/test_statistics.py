@@ -197,7 +197,7 @@ def test_main_effects_leave_out_incomplete_blocks() -> None:
 
 
 def test_indices_of_a_factorial() -> None:
-    """Of an additive model of independent factors they are shares of variance that sum to 1."""
+    """For an additive model of independent factors they are shares of variance that sum to 1."""
     levels = np.array([(a, b) for a in range(8) for b in range(8)], dtype=float)
     runs = table(
         point=range(64), seed=[0] * 64, a=levels[:, 0], b=levels[:, 1], y=levels @ [2.0, 1.0]
@@ -228,7 +228,7 @@ def test_indices_of_a_small_factorial_with_noise() -> None:
 
 
 def test_the_index_of_a_key_without_influence_is_0_however_large_the_noise() -> None:
-    """Two levels of each of two factors, of which one matters as much as the seeds do."""
+    """Two factors with two levels each, one of which matters as much as the seeds do."""
     rng = np.random.default_rng(0)
     grid = np.array([(a, b) for a in (0, 1) for b in (0, 1) for _ in range(4)], dtype=float)
     runs = table(point=np.repeat(range(4), 4), seed=[*range(4)] * 4, a=grid[:, 0], b=grid[:, 1])
@@ -247,9 +247,11 @@ def test_the_index_of_a_key_without_influence_is_0_however_large_the_noise() -> 
 
 @pytest.mark.parametrize(("sd", "seeds"), [(0.1, 3), (0.5, 3), (0.5, 10), (1.5, 5)])
 def test_intervals_of_indices_hold_the_share_that_is_true(sd: float, seeds: int) -> None:
-    """Of a 4 x 4 grid: a key that explains four fifths, and one that explains all beside the seeds.
+    """In a 4 x 4 grid: a key that explains four fifths, and one that explains everything but the
+    seeds.
 
-    Of the latter the index was too low by what the seeds leave to chance, and held in 10 to 60 %.
+    The index of the latter was too low because of the variance between seeds, and its interval held
+    in 10 to 60 %.
     """
     rng = np.random.default_rng(0)
     levels = np.repeat([(a, b) for a in range(4) for b in range(4)], seeds, axis=0) / 3.0
@@ -295,7 +297,7 @@ def test_an_index_of_a_grid_is_as_sure_as_its_seeds_agree() -> None:
 
 
 def test_indices_are_of_means_over_seeds() -> None:
-    """Noise of seeds is no variance of the settings; text factors have no index."""
+    """Variance between seeds is not variance of the settings; text factors have no index."""
     runs = additive()
     runs["b_number"] = runs["b"].str[1:].astype(int)
 

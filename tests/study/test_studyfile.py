@@ -17,7 +17,7 @@ HEAD = "scenario: base.yaml\n"
 
 
 def error_of(folder: Path, text: str) -> str:
-    """What is said of a study file that begins with HEAD (line 1) and goes on with `text`."""
+    """The error of a study file that begins with HEAD (line 1) and continues with `text`."""
     write_study(folder)
     file = folder / "bad.yaml"
     file.write_text(HEAD + text)
@@ -192,7 +192,7 @@ def test_what_is_wrong_with_the_study(tmp_path: Path, text: str, message: str) -
     ],
 )
 def test_what_is_wrong_with_a_point(tmp_path: Path, text: str, message: str) -> None:
-    """A value that the scenario refuses is told where the study has it."""
+    """A value that the scenario refuses is reported at its place in the study."""
     assert error_of(tmp_path, text).startswith(message)
 
 

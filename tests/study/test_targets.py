@@ -1,4 +1,4 @@
-"""What is said of a target that some runs missed, and what is not."""
+"""What is reported about a target that some runs missed."""
 
 from __future__ import annotations
 
@@ -171,7 +171,9 @@ def test_names_of_targets() -> None:
 
 
 def test_a_median_has_an_interval_from_six_runs_on() -> None:
-    """Of six the least and the greatest (1 - 2/64 = 97 %), of nine the second from either side."""
+    """For six runs the least and the greatest (1 - 2/64 = 97 %), for nine the second of each
+    end.
+    """
     missed = np.array([1.0, 2.0, 3.0, 4.0, 5.0, MISSED])
     spent = np.full(6, 9.0)
 

@@ -54,7 +54,7 @@ def test_every_row_counts_and_names_its_warnings(study: LoadedStudy) -> None:
 def test_answers_end_with_a_line_per_kind(
     study: LoadedStudy, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With how many runs have it, and what one of them was told."""
+    """It says how many runs have the warning, with the message of one of them."""
     from simfl.study.studyfile import Study
 
     answers.print_answers(Study.model_validate(study.content), study)

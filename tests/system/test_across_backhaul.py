@@ -162,7 +162,7 @@ def test_every_transfer_comes_to_its_end(
 
 @pytest.mark.parametrize("backhaul", [ThroughputFair(), AirtimeFair(), OfdmaEqual()])
 def test_a_backhaul_is_no_air(backhaul: Sharing) -> None:
-    """Parts of a radio's time or band are none of what comes through access points."""
+    """Shares of a radio's time or band do not apply to traffic behind access points."""
     with pytest.raises(ValueError, match=r"^backhaul_sharing: .* radio's air.*accepted: dedicated"):
         check_rules(Dedicated(), backhaul)
 

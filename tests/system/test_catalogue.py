@@ -153,7 +153,7 @@ def test_boards_draw_their_measured_power(name: str, board_w: float) -> None:
     ("name", "chip_w"), [("phone_high_sd865", 6.4), ("phone_flagship_sd8plus_gen1", 7.8)]
 )
 def test_phones_draw_about_their_measured_power(name: str, chip_w: float) -> None:
-    """A few prime cores stand for all eight: within 10 % of what the eight add up to."""
+    """A few prime cores represent all eight: within 10 % of the sum over the eight."""
     device = Catalogue().device(name)
     cost = device.processor.compute(1e9, device.processor.frequency_max_hz)
 

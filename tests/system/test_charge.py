@@ -89,7 +89,9 @@ def test_what_a_battery_does_not_give_is_known_of_each_segment() -> None:
 
 
 def test_a_message_to_a_client_that_is_off_takes_nothing() -> None:
-    """Of 1 + 4 W for 8 s nothing is drawn in 5 s, in which 2 W make 10 J; then all of it is."""
+    """A message of 8 s at 1 + 4 W draws nothing for 5 s, while 2 W make 10 J, and then all of
+    it.
+    """
     charger = Supply(StepSeries([0.0], [2.0]), np.ones(1), np.zeros(1))
     one, batteries = charge(0.0, charger)
 

@@ -1,4 +1,4 @@
-"""Machines as they may be: what a profile's intervals are, and what is drawn from them."""
+"""Drawn machines: a profile's intervals, and what is drawn from them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_figures_without_a_source_have_a_default_spread(tmp_path: Path) -> None:
 
 
 def test_another_profile_or_figure_shifts_no_draw(tmp_path: Path) -> None:
-    """A draw goes by the profile's kind and name, the figure's path and the number."""
+    """A draw depends on the profile's kind and name, the figure's path and the draw's number."""
     alone = drawn(profile(tmp_path), DENSE, 20)
     (tmp_path / "other.yaml").write_text(yaml.safe_dump(BOARD))
     kappa = {**BOARD["processor"], "kappa": {"value": 2e-28, "interval": [1e-28, 4e-28]}}
@@ -135,7 +135,7 @@ def test_joint_draws_go_row_by_row_with_the_factor_on_seconds(tmp_path: Path) ->
 
 
 def test_every_rate_of_a_kind_of_work_goes_by_the_seconds(tmp_path: Path) -> None:
-    """Those of steps too: by the factor on all seconds, and by the default one of estimates."""
+    """Including those of steps: by the factor on all seconds, and the default one of estimates."""
     rates = {one.name: 1e9 for one in fields(Rates)}
     processor = {**BOARD["processor"], "rates": rates}
     stretched = profile(

@@ -31,7 +31,7 @@ def timed(
 
 
 def test_places_and_batteries_stand_where_they_matter(tmp_path: Path) -> None:
-    """Of phones in a cell, not of boards on Wi-Fi and mains power."""
+    """For phones in a cell, but not for boards on Wi-Fi and mains power."""
     phones = timed(tmp_path / "phones", PHONES)
     boards = timed(tmp_path / "boards", BOARDS)
 

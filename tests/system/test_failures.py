@@ -42,7 +42,7 @@ def test_a_machine_fails_and_is_repaired() -> None:
 
 
 def test_each_kind_of_machine_has_draws_of_its_own() -> None:
-    """The same law under two names: unrelated; under one name: the same, whoever asks."""
+    """The same distribution under two names is independent; under one name it is the same."""
     first, again = (Failures(DAILY, Streams(1), "faults.client") for _ in range(2))
     other = Failures(DAILY, Streams(1), "faults.edge_server")
 

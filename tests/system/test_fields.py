@@ -47,7 +47,7 @@ def test_nested_classes() -> None:
 
 
 def test_values_are_converted() -> None:
-    """Integers become floats, lists tuples; what is left out keeps its default."""
+    """Integers become floats, lists become tuples; missing keys get their defaults."""
     part = build(Part, {"power_w": 2, "levels": [1, 2.5], "table": [[1, 2]], "notes": {"a": "b"}})
 
     assert part == Part(2.0, levels=(1.0, 2.5), table=((1.0, 2.0),), notes={"a": "b"})
@@ -94,7 +94,7 @@ def test_values_are_converted() -> None:
     ],
 )
 def test_wrong_values(changes: dict[str, Any], message: str) -> None:
-    """A wrong value or an unknown key is refused with key, finding and what is accepted."""
+    """A wrong value or an unknown key is refused with key, value and what is accepted."""
     with pytest.raises(FieldError) as caught:
         build(Part, {"power_w": 1.0, **changes})
 

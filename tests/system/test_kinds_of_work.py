@@ -62,7 +62,7 @@ def gpu(**changes: Any) -> Accelerator:
 
 
 def seconds(processor: MeasuredProcessor, frequency_hz: float, work: ModelWork = WORK) -> float:
-    """Of 40 examples in 5 steps."""
+    """Seconds of 40 examples in 5 steps."""
     cycles = processor.training_cycles(40, work, 5)
     return float(processor.compute(cycles, frequency_hz).duration_s)
 

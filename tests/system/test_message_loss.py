@@ -27,7 +27,7 @@ def test_loss_anchor() -> None:
 
 @pytest.mark.parametrize(("probability", "attempts", "failed"), [(0.0, 1, False), (1.0, 3, True)])
 def test_certainties(probability: float, attempts: int, failed: bool) -> None:
-    """Nothing lost is one attempt, everything lost is all of them in vain."""
+    """Without losses one attempt suffices; with certain loss all attempts fail."""
     sent, lost = MessageLoss(attempts_max=3).attempts(probability, UNIFORM[:100])
 
     np.testing.assert_array_equal(sent, attempts)

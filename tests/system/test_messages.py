@@ -177,7 +177,7 @@ def test_what_attempts_add_up_to_does_not_depend_on_company() -> None:
 
 
 def test_a_message_that_never_arrives() -> None:
-    """Two attempts in vain: 1 s, 1 s wait, 1 s, 2 s wait; all bytes are lost.
+    """Two failed attempts: 1 s, 1 s wait, 1 s, 2 s wait; all bytes are lost.
 
     The radio is in its tail, at 0.25 W, in both waits.
     """

@@ -1,4 +1,4 @@
-"""Who could begin a round, and whether anybody ever will."""
+"""Which clients could begin a round, and whether any ever will."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_who_is_broken_stops_at_once_and_not_when_repaired() -> None:
 
 
 def test_an_empty_client_is_there_once_it_is_charged() -> None:
-    """Off from the start; 5 W make 10 J in 2 s, of which it then draws 1 W."""
+    """Off from the start; 5 W make 10 J in 2 s, and then it draws 1 W."""
     charger = Supply(StepSeries([0.0], [5.0]), np.ones(1), np.zeros(1))
     one = presence(batteries=Batteries(np.array([100.0]), 0.0, [charger], lowest=0.1))
 

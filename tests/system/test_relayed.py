@@ -92,7 +92,7 @@ def test_no_message_takes_nothing(make_world: MakeWorld) -> None:
 
 
 def test_a_backhaul_that_nobody_crosses_changes_nothing(make_world: MakeWorld) -> None:
-    """Without `behind_backhaul` it is none of the clients' business."""
+    """Without `behind_backhaul` it does not concern the clients."""
     plain, slow = (
         sent(make_world, True, backhaul=backhaul, behind_backhaul=False)
         for backhaul in (BACKHAUL, SLOW)
@@ -134,7 +134,7 @@ def test_every_attempt_crosses_both(make_world: MakeWorld) -> None:
 
 
 def test_the_backhaul_has_draws_of_its_own(make_world: MakeWorld) -> None:
-    """Those of the access links stay what they are; jitter and noise of both show."""
+    """The draws of the access links stay the same; jitter and noise of both are visible."""
     clients = np.arange(2000)
     noisy = {"clients": 2000, "transfer_noise": 0.3}
     quiet = replace(BACKHAUL, uplink_bps=1e15, downlink_bps=1e15, rtt_s=0.0)

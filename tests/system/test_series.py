@@ -71,6 +71,6 @@ def test_next_change() -> None:
     ],
 )
 def test_no_series(times: list[float], values: list[float], period: float, message: str) -> None:
-    """What is no function of time is refused."""
+    """A value that is not a function of time is refused."""
     with pytest.raises(ValueError, match=message):
         StepSeries(times, values, period)

@@ -1,4 +1,4 @@
-"""Messages in the world: whose draws they take, what the radio does between them, what is lost."""
+"""Messages in the world: their random draws, radio states between them, and losses."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_seeds_are_compared_with_themselves() -> None:
 
 
 def test_ratios_need_positive_utilities() -> None:
-    """The core is not defined otherwise: NaN, and what is defined all the same."""
+    """Otherwise the core is undefined: NaN, but the other figures are still given."""
     found = figures(served("fedavg", [0.5, 0.5]), served("corefed", [0.5, 1.5]), offset=1.0)
 
     assert np.isnan(found["corefed", "ratio"]) and np.isnan(found["corefed", "blocking_margin"])

@@ -113,7 +113,7 @@ def test_a_claim_without_a_margin_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", CLAIMS, ids=lambda file: file.stem)
 def test_the_shipped_claims_are_well_formed(file: Path) -> None:
-    """Every claim has what it is judged by, and a name of its own."""
+    """Every claim has what is needed to judge it, and a unique name."""
     claims = read_claims(file)
 
     assert len({one["id"] for one in claims}) == len(claims) > 0
@@ -177,7 +177,7 @@ def test_a_run_that_was_ended_early_is_judged_by_its_bound(
 
 
 def test_bounds_to_either_side_tell_nothing(tmp_path: Path) -> None:
-    """Neither run got there: which of them would have been first is not known."""
+    """Neither run got there, so it is unknown which would have been first."""
     table = values(a=[float("nan")] * 2, b=[float("nan")] * 2)
     ends = values(a=[5.0, 6.0], b=[7.0, 8.0]).assign(figure="accuracy_end")
 

@@ -69,7 +69,7 @@ def test_every_call_adds_its_runs_and_replaces_its_own(tmp_path: Path, commit: l
 def test_a_run_that_is_only_read_again_stays_as_it_was_recorded(
     tmp_path: Path, commit: list[str]
 ) -> None:
-    """With the commit at which it was run; what is new or read otherwise now is recorded."""
+    """It keeps the commit of its run; new results, and changed readings, are recorded."""
     file = tmp_path / "a.csv"
     nan = float("nan")
     before = values(("a", 0, 0.5), ("undefined", 0, nan), ("otherwise", 0, 0.125))

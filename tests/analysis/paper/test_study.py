@@ -72,7 +72,7 @@ def study(folder: Path, seeds: int = 2, *, estimate: bool = False) -> Study:
 
 
 def test_a_trial_is_run_once(scenario: Path, tmp_path: Path, capsys) -> None:
-    """A second call, and the same scenario under another name, read what is there."""
+    """A second call, and the same scenario under another name, read the existing run."""
     first = study(tmp_path / "out").run([Experiment("digits", "fedavg", scenario)])
     capsys.readouterr()
     same = Experiment("digits", "of_another_table", scenario, ("algorithm.name=fedavg",))
@@ -87,7 +87,7 @@ def test_a_trial_is_run_once(scenario: Path, tmp_path: Path, capsys) -> None:
 
 
 def test_every_run_is_kept_when_it_ends(scenario: Path, tmp_path: Path) -> None:
-    """Those before an interruption are not lost, and one that was made before is told apart."""
+    """Runs before an interruption are kept, and existing runs are marked as such."""
     kept: list[tuple[int, bool]] = []
 
     def keep(values: pd.DataFrame, *, again: bool) -> None:
@@ -265,7 +265,7 @@ def test_a_run_that_diverges_is_a_result(scenario: Path, tmp_path: Path) -> None
 
 
 def test_the_wall_time_is_estimated_first(scenario: Path, tmp_path: Path, capsys) -> None:
-    """Of the runs that are still to do, before any of them."""
+    """Of the runs that are still to do, before any of them starts."""
     one = study(tmp_path / "out", 2, estimate=True)
 
     one.run([Experiment("digits", "fedavg", scenario)])
@@ -348,7 +348,7 @@ def test_what_compares_runs_is_recorded_of_whole_seeds(
 def test_only_what_was_made_has_a_new_commit(
     scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was read beside it stays as it was recorded; what is made of all of a seed is new."""
+    """Rows that are only read keep their commit; rows computed from all seeds get a new one."""
     (tmp_path / "a_paper.yaml").write_text(CLAIMS, encoding="utf-8")
     monkeypatch.setattr(command, "RESULTS", tmp_path)
 

@@ -82,7 +82,7 @@ def test_an_undefined_figure_is_that_of_the_seeds_that_have_it() -> None:
 
 
 def test_a_mean_over_fewer_seeds_than_its_row_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a seed without such a figure there is no row; it is explained once, below the table."""
+    """A seed without such a figure has no row; this is explained once, below the table."""
     some = values(reward=[0.5, 0.5, 0.5], fairness=[20.0, 40.0])
 
     print_table(some, "fairness", digits=2)
@@ -100,7 +100,7 @@ def test_a_mean_over_fewer_seeds_than_its_row_says_so(capsys: pytest.CaptureFixt
 
 
 def test_what_was_never_reached_is_not_undefined(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nor what had no end in a seed; a bound has words of its own."""
+    """Nor is a game without an end in a seed; a bound has its own wording."""
     print_figures(values(rounds=[24.0, math.nan], rounds_end=[24.0, 30.0], accuracy=[0.5] * 3))
 
     assert SAID_OF_SOME not in capsys.readouterr().out

@@ -85,7 +85,7 @@ def test_simple_estimators_by_hand(estimator, expected):
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_an_entity_never_observed_is_what_was_expected(estimator):
-    """Others' observations leave its memory alone; without expectation it stays unknown."""
+    """Others' observations do not change it; without an expectation it stays unknown."""
     latencies = Latencies(estimator, 3)
     latencies.observe(np.array([0, 2]), np.array([3.0, 5.0]), np.array([3.0, 5.0]))
 

@@ -217,7 +217,7 @@ def test_tifl_keeps_a_round_within_one_tier():
 
 
 def test_tifl_has_its_tiers_when_all_have_been_there():
-    """Who happens to be there first does not decide what the tiers are."""
+    """The tiers do not depend on which clients are available first."""
     duration_s = np.random.default_rng(3).random(20)
     tier = np.argsort(np.argsort(duration_s)) // 4
 
@@ -311,7 +311,7 @@ def test_power_of_choice_asks_in_proportion_to_data():
 
 @pytest.mark.parametrize(("factor", "asked"), [(1.0, 3), (1.5, 5), (2.0, 6), (9.0, 10)])
 def test_power_of_choice_asks_d_and_takes_the_m_highest(factor, asked):
-    """d = factor m, rounded up, at most all; whoever was not asked is not chosen."""
+    """d = factor m, rounded up, at most all; clients that were not queried are not chosen."""
     loss = np.random.default_rng(1).random(10)
     view = client_view(np.arange(10), last_loss=loss)
     rule = PowerOfChoice(count=3, factor=factor)

@@ -32,7 +32,7 @@ def noisy(offset: float) -> tuple[np.ndarray, np.ndarray]:
 def brute_force(
     current: np.ndarray, alternative: np.ndarray, w: np.ndarray, *, proper: bool = False
 ) -> bool:
-    """Definition 6, coalition by coalition (`proper`: but for everybody)."""
+    """Definition 6, coalition by coalition (`proper`: except all agents together)."""
     for size in range(1, len(w) + (not proper)):
         for coalition in combinations(range(len(w)), size):
             members = list(coalition)
@@ -146,7 +146,7 @@ def test_pareto_needs_a_gain_and_no_loss():
 
 
 def test_a_sum_above_the_weights_decides_nothing():
-    """Then theta is no optimum of the Nash welfare, but the coalition is still to be found."""
+    """Then theta is not the optimum of the Nash welfare, but a coalition is still to be found."""
     current, alternative = np.array([1.0, 1.0, 1.0]), np.array([2.0, 1.0, 0.5])
 
     assert sum_certificate(current, alternative).stable is None

@@ -1,4 +1,4 @@
-"""Reports: one file that loads nothing, holds its data, and shows what there is."""
+"""Reports: one file that loads nothing, contains its data, and shows the results."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_measures_stand_in_the_fairness_table(run: LoadedRun, tmp_path: Path) ->
 def test_queues_that_are_not_drawn_are_counted(
     run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More edge servers than colours are not told apart; the page says how many there are."""
+    """With more edge servers than colours; the page says how many there are."""
     monkeypatch.setattr(of_run, "MOST_NAMED_EDGES", 1)
 
     text = Parsed(report_run(run, tmp_path / "report.html")).text
@@ -193,7 +193,7 @@ def test_a_studys_report_stands_alone(study: LoadedStudy, tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("_no_plotly")
 def test_the_command(run: LoadedRun, study: LoadedStudy, tmp_path: Path) -> None:
-    """For a run and a study alike; what is neither is refused."""
+    """For runs and studies; other folders are refused."""
     for folder in (run.path, study.path):
         result = CliRunner().invoke(app, ["report", str(folder)])
         assert result.exit_code == 0, result.output
@@ -241,7 +241,7 @@ def test_charts_show_names_as_they_are_written() -> None:
 
 
 def test_lines_begin_at_zero_and_one_below_another_is_seen() -> None:
-    """Of mean and oldest staleness, where they are the same, there was one line."""
+    """If mean and oldest staleness are the same, both lines are visible."""
     same = ([3.0, 4.0], [0.0, 1.0])
     chart = charts.lines({"mean": same, "oldest": same}, "s (s)", "v (1)", steps=True)
 
@@ -253,7 +253,7 @@ def test_lines_begin_at_zero_and_one_below_another_is_seen() -> None:
 def test_a_timeline_is_whole_until_the_first_thing_that_is_left_out(
     run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It said that it was until the last end of what it shows, be it of a long wait for a radio."""
+    """It used to be complete until the end of the last slice shown, which may be a long wait."""
     monkeypatch.setattr(timeline, "MOST_SLICES", 20)
 
     parsed = Parsed(report_run(run, tmp_path / "report.html"))
@@ -268,7 +268,7 @@ def test_a_timeline_is_whole_until_the_first_thing_that_is_left_out(
 
 
 def test_text_cannot_break_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of tables and of embedded data."""
+    """Neither from tables nor from embedded data."""
     monkeypatch.setattr(page, "plotly_script", lambda: "")
     one = page.Page("t")
     one.table(("a",), [("</td><script>x</script>",)])

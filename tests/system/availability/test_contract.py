@@ -37,7 +37,7 @@ def model(request: pytest.FixtureRequest) -> Availability:
 
 
 def test_answers_depend_on_client_and_time_alone(model: Availability) -> None:
-    """Neither company, nor order, nor what was asked before, back or forth, changes an answer."""
+    """They depend neither on other clients, nor on order, nor on earlier queries."""
     streams = Streams(3)
     times = [0.0, 10.0, 7000.0, 7000.0, 123.0, 90_000.0, 3.0]
 
@@ -83,7 +83,7 @@ def test_next_and_until_are_the_ends_of_a_state(model: Availability) -> None:
 
 
 def test_another_seed_is_another_course(model: Availability) -> None:
-    """One model object under two seeds gives the answers of each, whoever asks first."""
+    """One model object under two seeds gives the answers of each, whichever is asked first."""
     first, second = Streams(1), Streams(2)
 
     before = model.available(CLIENTS, 500.0, first)

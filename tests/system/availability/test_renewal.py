@@ -117,7 +117,7 @@ def test_availabilities_of_phones() -> None:
 
 
 def test_crash_and_repair() -> None:
-    """With a mean time to failure of 24 h, 600 s are survived but for 0.69 %."""
+    """With a mean time to failure of 24 h, 600 s are survived in all but 0.69 % of cases."""
     model = Renewal(present=Sojourn(86_400.0), absent=Sojourn(600.0))
     there = CLIENTS[model.available(CLIENTS, 1e5, STREAMS)]
 

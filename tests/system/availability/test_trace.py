@@ -116,7 +116,7 @@ def test_next_is_the_first_moment_there(file: Path) -> None:
 def test_a_scenario_names_a_file_beside_it_or_below_the_data_root(
     file: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that is in neither is refused with its key and both places, whoever named the root."""
+    """A file in neither place is refused with its key and both places, however the root is set."""
     from simfl.assembly.assemble import assemble
     from simfl.assembly.simulation import Options
 

@@ -31,7 +31,7 @@ ALL: list[Codec] = [
 
 
 def test_float32_is_the_identity() -> None:
-    """float32 messages cross as they are, as integers."""
+    """float32 messages keep their sizes, as integers."""
     encoded = Float32().encoded_bytes([0, 7, 2**40])
 
     np.testing.assert_array_equal(encoded, [0, 7, 2**40])

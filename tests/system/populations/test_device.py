@@ -34,7 +34,7 @@ def test_a_larger_model_takes_longer_on_devices_only() -> None:
 
 
 def test_the_literature_is_a_thousand_times_too_fast_for_a_cnn() -> None:
-    """2e4 cycles a sample, as papers have it, against what a phone takes for LEAF's FEMNIST CNN."""
+    """2e4 cycles a sample, as in papers, against what a phone takes for LEAF's FEMNIST CNN."""
     phone = Catalogue().device("phone_high_sd865").processor
 
     cycles = phone.cycles(1, FEMNIST_CNN_FORWARD_FLOPS)

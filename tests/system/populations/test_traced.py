@@ -17,7 +17,7 @@ UNKNOWN = np.full(4, np.nan)
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    """Four phones, of one of which nothing is known but its rate."""
+    """Four phones, one of which has no figures except its rate."""
     up_bps = np.array([1e6, 2e6, 3e6, 6e6])
     table = Capacities(np.array([0.1, 0.2, np.nan, 0.6]), up_bps, up_bps[::-1])
     table.write(tmp_path / "trace.parquet")
@@ -57,7 +57,7 @@ def test_without_rates_the_links_own_hold(trace: Path) -> None:
 
 
 def test_a_trace_without_the_figures(tmp_path: Path) -> None:
-    """A trace of rates is no trace of computing; the key is named."""
+    """A trace of rates is not a trace of computing; the error names the key."""
     Capacities(UNKNOWN, np.ones(4), np.ones(4)).write(tmp_path / "rates.parquet")
     population = Traced(clients=2, compute_trace=tmp_path / "rates.parquet")
 

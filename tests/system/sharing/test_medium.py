@@ -323,7 +323,7 @@ def test_who_begins_at_one_time_queues_by_client_whatever_began_first(moment, or
 
 @pytest.mark.parametrize("sharing", EVERY_WAY, ids=lambda one: type(one).__name__)
 def test_the_watts_that_are_told_add_up_to_the_joules(sharing: Sharing) -> None:
-    """What batteries are told is what rows are charged, with the part that goes by the rate."""
+    """Batteries are charged the same joules as rows, including the rate-dependent part."""
     env, told = simpy.Environment(), [(0.0, 0.0)]
 
     def draw(clients: np.ndarray, watts: np.ndarray) -> None:

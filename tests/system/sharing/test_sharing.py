@@ -1,4 +1,4 @@
-"""Who gets how much: every way to share, by hand."""
+"""How much each client gets: every sharing rule, by hand."""
 
 from __future__ import annotations
 
