@@ -13,7 +13,7 @@ from simfl.scenario.yaml_source.source import KeyPath, Source, read_source
 __all__ = ["now", "record", "scenario"]
 
 LAST_S = 1e9
-"""When a run ends at the latest that says nothing of it: an app ends by itself."""
+"""The time at which a run ends that sets no limit: an app ends by itself."""
 
 
 def scenario(

@@ -2,10 +2,10 @@
 
     from simfl.plugins import Algorithm, Update, weighted_sum
 
-Everything here keeps its name and its meaning as long as `API_VERSION` begins with the same
-number; what is to go is told by a `DeprecationWarning` one version before. docs/api.md lists it,
-and docs/plugins.md says how to use it. Modules below `simfl` that are not listed there may change
-at any time.
+All names here keep their meaning as long as the first number of `API_VERSION` stays the same; a
+`DeprecationWarning` announces a removal one version ahead. docs/api.md lists the names, and
+docs/plugins.md explains how to use them. Modules of `simfl` that are not listed there may change at
+any time.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from simfl.system.sharing.base import Flows, Sharing
 from simfl.system.world import World
 
 API_VERSION = "1.0"
-"""Of `simfl`, `simfl.algorithms` and `simfl.plugins`: the first number changes with what breaks."""
+"""Of `simfl`, `simfl.algorithms` and `simfl.plugins`; breaking changes raise the first number."""
 
 __all__ = [
     "API_VERSION",

@@ -21,7 +21,7 @@ from simfl.common.arrays import FloatArray
 
 WordArray = NDArray[np.uint64]
 
-# Python's integers: they take the type of an array that they meet, and stand for one draw alone.
+# Python integers: they adopt the type of an array, and serve for single draws too.
 _LOW = 0xFFFFFFFF
 _HALF = 32
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -29,7 +29,7 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 _OF_ONE = (*_MULTIPLIERS, _HALF, _LOW)
 _OF_MANY = tuple(np.array(constant, dtype=np.uint64) for constant in _OF_ONE)
-"""The same as arrays, which a short array meets in two thirds of the time."""
+"""The same as arrays; with short arrays they are a third faster."""
 
 
 def philox(counter: tuple[Any, ...], key: tuple[int, int]) -> list[Any]:
@@ -109,10 +109,10 @@ class Streams:
     def gamma(
         self, shape: float, component: str, entity: ArrayLike = 0, counter: ArrayLike = 0
     ) -> FloatArray:
-        """Gamma with the given shape > 0 and scale 1, by Marsaglia and Tsang's rejection.
+        """Gamma with the given shape > 0 and scale 1, by Marsaglia and Tsang's rejection method.
 
-        Every attempt has an address of its own, so that a value depends on nobody else's attempts
-        (Marsaglia, Tsang, ACM TOMS 26(3), 2000).
+        Every attempt has its own address, so that a value does not depend on the attempts for
+        others (Marsaglia, Tsang, ACM TOMS 26(3), 2000).
         """
         if shape < 1.0:
             boost = self.uniform(f"{component}.boost", entity, counter) ** (1.0 / shape)
@@ -137,7 +137,7 @@ class Streams:
     def beta(
         self, a: float, b: float, component: str, entity: ArrayLike = 0, counter: ArrayLike = 0
     ) -> FloatArray:
-        """Beta(a, b), as a gamma over the sum of two."""
+        """Beta(a, b), as a gamma variable divided by the sum of two."""
         first = self.gamma(a, f"{component}.a", entity, counter)
         draws: FloatArray = first / (first + self.gamma(b, f"{component}.b", entity, counter))
         return draws
@@ -148,21 +148,21 @@ class Streams:
         return words[0] | (words[1] & 0x7FFFFFFF) << 32
 
     def seeds(self, component: str, entity: ArrayLike, counter: ArrayLike) -> list[int]:
-        """`seed` of each entry of broadcastable arrays, in order."""
+        """`seed` for each entry of the broadcast arrays, in order."""
         words = self._words(component, entity, counter)
         seeds: list[int] = (words[0] | (words[1] & 0x7FFFFFFF) << _HALF).tolist()
         return seeds
 
     def generator(self, component: str, entity: int = 0, counter: int = 0) -> np.random.Generator:
-        """A numpy generator of its own, for permutations, Dirichlet draws and the like."""
+        """A separate numpy generator, for permutations, Dirichlet draws and the like."""
         return np.random.Generator(np.random.Philox(key=self.seed(component, entity, counter)))
 
 
 @contextmanager
 def process_generators(seed: int) -> Iterator[None]:
-    """Python's and numpy's own generators begin anew from `seed`; they go on as before afterwards.
+    """Seeds Python's and numpy's global generators, and restores their states afterwards.
 
-    For code that is not simfl's: it draws from them without asking.
+    For code outside simfl, which uses the global generators.
     """
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002  # what others draw from
     random.seed(seed)
@@ -175,7 +175,7 @@ def process_generators(seed: int) -> Iterator[None]:
 
 
 def process_states() -> dict[str, Any]:
-    """Where Python's and numpy's own generators stand, by name, to be compared."""
+    """The states of Python's and numpy's global generators, by name, for comparison."""
     _, words, *others = np.random.get_state(legacy=True)  # noqa: NPY002  # what others draw from
     return {"random": random.getstate(), "numpy.random": (np.asarray(words).tobytes(), *others)}
 
@@ -185,7 +185,7 @@ def _address(entity: Any, counter: Any) -> tuple[Any, ...]:
 
 
 def _to_unit(high: WordArray, low: WordArray) -> FloatArray:
-    """53 bits of two 32-bit words as a float in (0, 1), never 0 or 1."""
+    """53 bits of two 32-bit words as a float in the open interval (0, 1)."""
     bits = (high << np.uint64(21)) | (low >> np.uint64(11))
     unit: FloatArray = (bits.astype(np.float64) + 0.5) * 2.0**-53
     return unit

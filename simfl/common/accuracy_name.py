@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def accuracy_name(task: str | None) -> str:
-    """ "accuracy", a share of right answers, or "R^2", which a regression has in its place."""
+    """The name "accuracy" (the share of right answers), or "R^2" for regressions."""
     return "R^2" if task == "regression" else "accuracy"

@@ -12,10 +12,10 @@ from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import misbehaves
 
 LARGEST_WHOLE = 2.0**53
-"""Above it not every whole number is a float any more."""
+"""Not every larger whole number can be represented by a float."""
 
 _NUMBERS = "biuf"
-"""The kinds of numpy's types that are numbers: no text, no complex numbers, no objects."""
+"""numpy's kinds of types that are numbers: no text, complex numbers or objects."""
 
 
 def amounts(
@@ -23,7 +23,7 @@ def amounts(
 ) -> FloatArray:
     """`given` as finite numbers >= 0 of this shape; raises `PartMisbehaves`.
 
-    Not `finite`: infinity is a number too, NaN never.
+    With `finite=False`, infinity is accepted too; NaN never is.
     """
     column = _numbers(given)
     if column is None or column.shape != shape or not _fit(column, np.inf, inclusive=not finite):
@@ -33,7 +33,7 @@ def amounts(
 
 
 def whole_amounts(given: Any, shape: tuple[int, ...], part: Any, method: str) -> IntArray:
-    """`given` as whole numbers >= 0 of this shape, exact ones; raises `PartMisbehaves`."""
+    """`given` as exact whole numbers >= 0 of this shape; raises `PartMisbehaves`."""
     column = _numbers(given)
     if (
         column is None
@@ -46,7 +46,7 @@ def whole_amounts(given: Any, shape: tuple[int, ...], part: Any, method: str) ->
 
 
 def numbers(given: Any, part: Any, method: str, accepted: str) -> FloatArray:
-    """`given` as numbers of any shape, NaN and infinity too; raises `PartMisbehaves`."""
+    """`given` as numbers of any shape, including NaN and infinity; raises `PartMisbehaves`."""
     column = _numbers(given)
     if column is None:
         raise misbehaves(part, method, given, accepted)
@@ -54,7 +54,7 @@ def numbers(given: Any, part: Any, method: str, accepted: str) -> FloatArray:
 
 
 def figures(given: Any, part: Any, method: str) -> dict[str, float]:
-    """A measure's figures, as Python's own numbers; raises `PartMisbehaves`."""
+    """A measure's figures as Python numbers; raises `PartMisbehaves`."""
     if not isinstance(given, Mapping):
         raise misbehaves(part, method, given, "numbers by name")
     return {
@@ -64,7 +64,7 @@ def figures(given: Any, part: Any, method: str) -> dict[str, float]:
 
 
 def number(given: Any, part: Any, method: str) -> float:
-    """`given` as one of Python's own numbers, NaN and infinity too; raises `PartMisbehaves`."""
+    """`given` as a Python number, possibly NaN or infinity; raises `PartMisbehaves`."""
     column = _numbers(given)
     if column is None or column.ndim:
         raise misbehaves(part, method, given, "a number")
@@ -79,7 +79,7 @@ def _name(key: Any, part: Any, method: str) -> str:
 
 
 def _numbers(given: Any) -> NDArray[Any] | None:
-    """`given` as an array of numbers; None if it is none."""
+    """`given` as an array of numbers; None if it cannot be one."""
     try:
         column = np.asarray(given)
     except (TypeError, ValueError, RuntimeError):  # ragged lists, tensors that need a gradient
@@ -88,7 +88,7 @@ def _numbers(given: Any) -> NDArray[Any] | None:
 
 
 def distinct_of(clients: IntArray, given: Any) -> IntArray | None:
-    """Distinct numbers of `clients`; None: they are something else."""
+    """`given` as an array of distinct members of `clients`; None if it is anything else."""
     try:
         chosen = np.asarray(given)
     except (TypeError, ValueError, RuntimeError):  # ragged lists, tensors that need a gradient
@@ -106,7 +106,7 @@ def distinct_of(clients: IntArray, given: Any) -> IntArray | None:
 
 
 def one_or_each(given: Any, shape: tuple[int, ...], part: Any, method: str) -> FloatArray:
-    """Numbers >= 0 of this shape, or one that holds for all; raises `PartMisbehaves`."""
+    """Numbers >= 0 of this shape, or a single number for all; raises `PartMisbehaves`."""
     column = _numbers(given)
     single = column is not None and not column.ndim
     found = amounts(given, () if single else shape, part, method, finite=False)

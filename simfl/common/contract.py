@@ -1,7 +1,7 @@
-"""Violations of a part's contract: one line that names the part.
+"""One-line errors for parts that violate their contract.
 
-A part is anything that a scenario names. What it gives is looked at where it enters the engine;
-what a part of the user's own gives wrong, or raises, is told with its file and line:
+A part is anything that a scenario names. Its results are checked where they enter the engine. An
+error in a part of the user's own is reported with its file and line:
 
     own.py:6 in Bad.decide: no field 'clientz', did you mean 'clients'?
 """
@@ -21,7 +21,7 @@ from typing import Any
 from simfl.common.suggestion import nearest
 
 PLUGIN_PREFIX = "simfl_plugin_"
-"""What the names of modules begin with that were loaded from a user's file."""
+"""The prefix of the names of modules that are loaded from a user's file."""
 
 _SHIPPED = ("simfl", "torch", "torchvision")
 
@@ -30,7 +30,7 @@ _REPR.maxother = _REPR.maxstring = 80
 
 
 class PartMisbehaves(ValueError):
-    """A part gave what its kind may not give, or raised an error; its text is one line."""
+    """A part returned an invalid value or raised an error; the message is one line."""
 
 
 def name_of(part: Any) -> str:
@@ -39,19 +39,19 @@ def name_of(part: Any) -> str:
 
 
 def is_users_own(part: Any) -> bool:
-    """Whether a part's class is none of those that simfl, or torch, ships."""
+    """Whether a part's class comes from the user, and not from simfl or torch."""
     return _top(_module_of(part)) not in _SHIPPED
 
 
 def misbehaves(part: Any, method: str, found: object, accepted: str) -> PartMisbehaves:
-    """The error to raise where a part's `method` gave `found`."""
+    """The error to raise when a part's `method` returned `found`."""
     return PartMisbehaves(f"{named(part, method)} gave {short(found)}, accepted: {accepted}")
 
 
 def named(part: Any, method: str) -> str:
-    """A part's method; with the file and line where the user has it.
+    """A part's method, preceded by its file and line if the part is the user's own.
 
-    `method` may have more behind it, after a colon or a blank.
+    `method` may be followed by more text, after a colon.
     """
     name = f"{name_of(part)}.{method}"
     place = _defined_at(part, method.partition(":")[0])
@@ -60,13 +60,13 @@ def named(part: Any, method: str) -> str:
 
 @contextmanager
 def at_work(part: Any, method: str) -> Iterator[None]:
-    """While a part is asked: an error in a user's own part becomes a `PartMisbehaves`.
+    """Turns an error in a user's own part, raised within the block, into a `PartMisbehaves`.
 
-    Errors of simfl's own kinds pass: they say what there is to say.
+    Errors of simfl's own classes pass unchanged: their messages are complete.
     """
     try:
         yield
-    except (Exception, SystemExit) as error:  # a user's part may raise anything, or leave
+    except (Exception, SystemExit) as error:  # user code may raise anything, or exit
         if type(error).__module__.startswith("simfl.") or not is_users_own(part):
             raise
         raise PartMisbehaves(told(part, method, error)) from error
@@ -75,27 +75,29 @@ def at_work(part: Any, method: str) -> Iterator[None]:
 def short(value: object) -> str:
     """A value in one line of moderate length."""
     if hasattr(value, "item") and not getattr(value, "ndim", 1):
-        value = value.item()  # as Python's own number
+        value = value.item()  # a Python number
     return " ".join(_REPR.repr(value).split())
 
 
 def told(part: Any, method: str, error: BaseException) -> str:
-    """What an own part's method did in place of giving something, and in which line.
+    """What a user's part did instead of returning a value, with file and line.
 
-    `method` may be empty: the part's class was asked.
+    An empty `method` stands for the construction of the part.
     """
     return f"{placed(part, error, method)}: {deed(error)}"
 
 
 def placed(part: Any, error: BaseException, method: str = "") -> str:
-    """A part, or its method, with the line that raised the error; else with that of its own."""
+    """A part, or its method, with the line that raised the error, otherwise the line that defines
+    it.
+    """
     name = f"{name_of(part)}.{method}" if method else name_of(part)
     place = raised_at(error, _module_of(part)) or _defined_at(part, method)
     return f"{place} in {name}" if place else name
 
 
 def deed(error: BaseException) -> str:
-    """What was done wrong, in one line of moderate length."""
+    """The error in one line of moderate length."""
     if isinstance(error, SystemExit):
         return f"called sys.exit({'' if error.code is None else short(error.code)})"
     if isinstance(error, AttributeError) and _module_of(error.obj).startswith("simfl"):
@@ -107,9 +109,9 @@ def deed(error: BaseException) -> str:
 
 
 def raised_at(error: BaseException, module: str = PLUGIN_PREFIX) -> str:
-    """The innermost line of the user's own code, "file:line", that an error came through.
+    """The innermost line of the user's own code in the traceback, as "file:line".
 
-    That is code of the named module, or of a file that a scenario names; "" where there is none.
+    The user's own code is `module` and every file that a scenario names; "" if no line is in it.
     """
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{_shown(error.filename)}:{error.lineno}"
@@ -120,9 +122,9 @@ def raised_at(error: BaseException, module: str = PLUGIN_PREFIX) -> str:
 
 
 def frames_of(error: BaseException, module: str = PLUGIN_PREFIX) -> list[tuple[FrameType, int]]:
-    """The frames of the user's own code, with their lines, that an error came through.
+    """The frames of the user's own code in the traceback, with their line numbers.
 
-    What dataclasses write for a class of the user's lies in no file, and is not the user's.
+    Methods that dataclasses generate for a user's class are in no file, and are left out.
     """
     return [
         (frame, number)
@@ -136,9 +138,9 @@ def frames_of(error: BaseException, module: str = PLUGIN_PREFIX) -> list[tuple[F
 
 
 def _defined_at(part: Any, method: str) -> str:
-    """Where a user's own part says what its method does; "" of a part that is shipped.
+    """The line that defines a method of a user's own part; "" for a part that simfl ships.
 
-    That is the line of the method, or of the class where that has inherited it from one of simfl's.
+    For a method inherited from simfl, this is the line of the class.
     """
     if not is_users_own(part):
         return ""
@@ -147,7 +149,7 @@ def _defined_at(part: Any, method: str) -> str:
     code = getattr(function, "__code__", None)
     if code is not None and _top(str(getattr(function, "__module__", ""))) not in _SHIPPED:
         return f"{_shown(code.co_filename)}:{code.co_firstlineno}"
-    with suppress(OSError, TypeError):  # made by code that lies in no file
+    with suppress(OSError, TypeError):  # defined by code that is in no file
         file = inspect.getsourcefile(owner)
         if file is not None:
             return f"{_shown(file)}:{inspect.getsourcelines(owner)[1]}"
@@ -155,7 +157,7 @@ def _defined_at(part: Any, method: str) -> str:
 
 
 def _shown(file: str) -> str:
-    """A path as the user would write it: from here where that is shorter."""
+    """A path relative to the current folder if it is inside, otherwise as it is."""
     with suppress(OSError, ValueError):  # the current folder may be gone
         return str(Path(file).relative_to(Path.cwd()))
     return file
@@ -170,7 +172,7 @@ def _top(module: str) -> str:
 
 
 def _class_of(part: Any) -> Any:
-    """A part is an object, or a class whose constructor's arguments are bound."""
+    """The class of a part: of an object, a class itself, or a `partial` of a class."""
     if isinstance(part, partial):
         return part.func
     return part if isinstance(part, type) else type(part)

@@ -13,24 +13,24 @@ from pathlib import Path
 from typing import Any, NewType
 
 NO_HANDLES = frozenset({errno.EMFILE, errno.ENFILE})
-"""What the system says where too many files are open: no fault of the one that comes next."""
+"""The system's errors for too many open files: the file being opened is not at fault."""
 
 
 class DataPath(str):
-    """The path of a part's file or folder: beside the scenario that names it, if it is there.
+    """The path of a part's file or folder, next to the scenario that names it if it exists there.
 
-    Else as it was written, for the part to look for it below the data root.
+    Otherwise the path as written; the part looks for it in the data root.
     """
 
     __slots__ = ()
 
 
 TracePath = NewType("TracePath", Path)
-"""The path of a part's table: beside the scenario that names it, else below the data root."""
+"""The path of a part's table: next to the scenario that names it, otherwise in the data root."""
 
 
 class DataMissing(ValueError):
-    """The files of a data set or a trace are not there; the message says what to put where."""
+    """The files of a data set or trace are missing; the message says which files to put where."""
 
 
 class RunFolderError(ValueError):
@@ -39,12 +39,12 @@ class RunFolderError(ValueError):
 
 @contextmanager
 def replacing(path: Path, ending: str = ".partial") -> Iterator[Path]:
-    """A file beside `path` to write to, which takes its place when the block ends.
+    """A temporary file next to `path`, which replaces it when the block ends.
 
-    `path` is the old file or the new one, never half. A link of its name is replaced; what is
-    neither a file nor a link (`/dev/stdout`, a pipe) is written to directly. What fails leaves no
-    half-written file: on a full disk its room is needed for saying so. Raises `OSError` where the
-    disk refuses, of `path`: nobody else knows the file beside it.
+    `path` is always either the old file or the complete new one. A link at `path` is replaced;
+    anything that is neither a file nor a link (`/dev/stdout`, a pipe) is written to directly. If
+    the block fails, the temporary file is deleted: on a full disk its space is needed to report the
+    error. An `OSError` names `path`, since users do not know the temporary file.
     """
     if path.exists() and not path.is_file():
         with naming(path):
@@ -52,7 +52,7 @@ def replacing(path: Path, ending: str = ".partial") -> Iterator[Path]:
         return
     partial = path.with_suffix(ending)
     try:
-        partial.unlink(missing_ok=True)  # were it a link, what it leads to would be overwritten
+        partial.unlink(missing_ok=True)  # a link here would redirect the writing
         with naming(path):
             yield partial
         partial.replace(path)
@@ -66,7 +66,7 @@ def replacing(path: Path, ending: str = ".partial") -> Iterator[Path]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """What the system refuses while `path` is written is said of it: a full disk names no file."""
+    """Adds `path` to an `OSError` that names no file, as on a full disk."""
     try:
         yield
     except OSError as error:
@@ -76,15 +76,16 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def digest_of(path: Path) -> str:
-    """SHA-256 of a file's bytes, as hexadecimal digits; raises `OSError`."""
+    """SHA-256 of a file's bytes in hexadecimal; raises `OSError`."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def content_of(path: Path) -> str:
-    """What lies in a file, as digits: equal for equal contents, wherever they lie.
+    """A digest of a file's content in hexadecimal: equal contents have equal digests.
 
-    Of a folder its files' names and sizes, for they may be many. Raises `OSError`.
+    For a folder, the digest of its files' names and sizes only, since they may be many. Raises
+    `OSError`.
     """
     if path.is_dir():
         inside = sorted((one.relative_to(path).as_posix(), one) for one in path.rglob("*"))
@@ -96,17 +97,17 @@ def content_of(path: Path) -> str:
 
 @lru_cache(maxsize=256)
 def _content(path: str, *_: int) -> str:
-    """`digest_of` a file, read again only when it was changed: a study asks once per run."""
+    """`digest_of` a file, cached until the file changes: a study asks once per run."""
     return digest_of(Path(path))
 
 
 def sealed_line(key: str, fact: Any) -> str:
-    """A fact under its key as one line of JSON with a digest of both: [key, fact, digest]."""
+    """One line of JSON with a digest: [key, fact, digest]."""
     return json.dumps([key, fact, _seal(key, fact)]) + "\n"
 
 
 def open_line(line: bytes) -> tuple[str, Any] | None:
-    """Key and fact of a `sealed_line`; None for any other line, however it came about."""
+    """Key and fact of a `sealed_line`; None for any other or damaged line."""
     try:
         key, fact, seal = json.loads(line)
         if seal != _seal(key, fact):
@@ -117,6 +118,6 @@ def open_line(line: bytes) -> tuple[str, Any] | None:
 
 
 def _seal(key: str, fact: Any) -> str:
-    """64 bits: ample to notice damage; it is no protection from forgers."""
+    """A 64-bit digest: enough to detect damage, no protection against forgery."""
     text = json.dumps([key, fact]).encode()
     return hashlib.blake2b(text, digest_size=8).hexdigest()

@@ -10,7 +10,7 @@ LEFT = "text-align: left; vertical-align: top"
 
 
 def html_table(rows: Iterable[Sequence[str]], heads: Sequence[str] = ()) -> str:
-    """A table of cells that are HTML already; with `heads`, which are text, above it."""
+    """A table of cells that already are HTML, below plain-text `heads`, if any."""
     head = "".join(f'<th style="{LEFT}">{escape(one)}</th>' for one in heads)
     body = "".join(
         "<tr>" + "".join(f'<td style="{LEFT}">{cell}</td>' for cell in row) + "</tr>"
@@ -22,9 +22,11 @@ def html_table(rows: Iterable[Sequence[str]], heads: Sequence[str] = ()) -> str:
 
 
 def html_of(value: Any) -> str:
-    """Plain values: a mapping as a table of its keys, a list of mappings one of their columns."""
+    """Plain values as HTML: a mapping as a table of keys, a list of mappings as a table of
+    columns.
+    """
     if isinstance(value, Mapping):
-        if set(value) == {"name"}:  # a part without keys of its own
+        if set(value) == {"name"}:  # a part without keys
             return html_of(value["name"])
         return html_table([(escape(str(key)), html_of(item)) for key, item in value.items()])
     if isinstance(value, list | tuple) and value and all(isinstance(one, Mapping) for one in value):
@@ -37,6 +39,6 @@ def html_of(value: Any) -> str:
 
 
 def titled(title: str, body: str, *lines: str) -> str:
-    """A body of HTML below a title and above lines, which are text."""
+    """A body of HTML below a title and above lines of plain text."""
     under = "".join(f"<div>{escape(line)}</div>" for line in lines)
     return f"<div><b>{escape(title)}</b>{body}{under}</div>"

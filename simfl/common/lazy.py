@@ -10,9 +10,9 @@ from typing import Any
 
 
 def lazy(package: str, homes: Mapping[str, str]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """`__getattr__` and `__dir__` of a package whose names lie in the modules `homes`.
+    """`__getattr__` and `__dir__` for a package that imports its names from `homes` when needed.
 
-    A name whose home is its own module, as package.name, is that module.
+    A name whose home is the module package.name stands for that module.
     """
 
     def find(name: str) -> Any:
@@ -32,10 +32,10 @@ def lazy(package: str, homes: Mapping[str, str]) -> tuple[Callable[..., Any], Ca
 
 
 def _load(module: str) -> None:
-    """Import a module with all that it needs.
+    """Import a module and its dependencies.
 
-    That stays. To search it for garbage, again and again, takes a tenth of the time: it is made
-    old at once.
+    The objects stay alive, and garbage collections during the import take a tenth of its time; so
+    the collector is off meanwhile and the objects are moved to the oldest generation.
     """
     collecting, frozen = gc.isenabled(), gc.get_freeze_count()
     gc.disable()

@@ -1,10 +1,10 @@
 """Limits on the size of numbers in scenarios and device files, by unit.
 
-A part's own bounds say what a number may mean; these keep what is made of numbers finite and above
-the clock's resolution. Simulated time is float64 seconds, of which neighbours lie 2e-6 s apart at
-`MOST_S` and 1.5e-5 s at `LATEST_S`: what lasts longer than the first, or happens after the second,
-leaves no room for a message's milliseconds. Products of five numbers within `LEAST` and `MOST` are
-finite, and so are tenth powers of `MOST_HZ`, which powers of clock frequencies may be.
+Each part has bounds of its own; these limits ensure that whatever is computed from the numbers is
+finite and above the clock's resolution. Simulated time is a float64 in seconds: neighbouring values
+are 2e-6 s apart at `MOST_S` and 1.5e-5 s at `LATEST_S`. With longer durations or later times, a
+message's milliseconds could not be represented. Products of five numbers between `LEAST` and `MOST`
+are finite, and so are tenth powers of `MOST_HZ` (power models use powers of clock frequencies).
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from collections.abc import Mapping
 from typing import Any
 
 MOST_S = 1e10
-"""317 years: the longest that anything is said to last."""
+"""317 years: the longest duration accepted."""
 LATEST_S = 1e11
-"""When simulated time ends, if a run has not."""
+"""The time at which every run ends."""
 SHORTEST_S = ">= 1e-3"
-"""A bound on periods and means of what comes and goes: every change is followed, one by one."""
+"""The lower bound of periods and means of recurring changes: every single change is simulated."""
 MOST, LEAST = 1e30, 1e-60
 MOST_HZ = 1e15
 MOST_WHOLE = 2**63 - 1
-"""Of a 64-bit column."""
+"""The largest number in a 64-bit column."""
 
 _BY_UNIT: Mapping[str, tuple[float, float]] = {
     "s": (LEAST, MOST_S),
     "hz": (1e-3, MOST_HZ),
-    # 10^(x / 10) of a hundred of them is finite.
+    # So that 10^(x / 10) is at most 1e100.
     "db": (LEAST, 1e3),
 }
 
 
 def refusal(key: str, value: Any) -> str | None:
-    """What is wrong with a number in `value`, which stands at `key`; None: nothing.
+    """Why the number in `value`, given at `key`, is refused; None if it is accepted.
 
-    Whatever is no number, list or tuple is passed over, and so are numbers that are not finite.
+    Anything but numbers, lists and tuples is skipped, and so are infinity and NaN.
     """
     if isinstance(value, list | tuple):
         return next(filter(None, (refusal(key, one) for one in value)), None)
@@ -52,8 +52,8 @@ def refusal(key: str, value: Any) -> str | None:
 
 
 def _limits(key: str) -> tuple[float, float]:
-    """The smallest and the largest size of a number other than 0."""
+    """The smallest and the largest absolute value accepted at a key, except 0."""
     name = key.rpartition(".")[2]
-    # A rate is no time: bytes_per_s.
+    # The unit of a rate (bytes_per_s) is not a time.
     unit = "" if "_per_" in name else name.rpartition("_")[2]
     return _BY_UNIT.get(unit, (LEAST, MOST))

@@ -242,16 +242,17 @@ ADVICE = {
     "damaged_snapshot": "the results are right; check the disk",
     "damaged_store": "the results are right; check the disk",
 }
-"""Every kind of warning, and what to do about it. docs/warnings.md has the rules."""
+"""The kinds of warnings, each with advice. docs/warnings.md has the rules."""
 
 BEFALLS = frozenset({"lost_workers", "refused_workers", "halved_cohorts", "company_may_show"})
-"""Kinds that say what befell machines. A run that is resumed does not meet it again, and goes on
-with values that were computed by them."""
+"""Kinds about incidents on the machines that compute. A resumed run does not meet them again, but
+continues with values that were computed during them.
+"""
 
 
 @dataclass(frozen=True)
 class Notice:
-    """Something odd that was found `count` times, first at `first_s` (None: it has no moment)."""
+    """A problem that was found `count` times, first at `first_s` (None: at no particular time)."""
 
     kind: str
     count: int
@@ -260,19 +261,19 @@ class Notice:
     advice: str
 
     def as_dict(self) -> dict[str, Any]:
-        """As it stands in a manifest."""
+        """As in a manifest."""
         return asdict(self)
 
 
 def notice(kind: str, message: str, count: int = 1, first_s: float | None = None) -> Notice:
-    """A warning of one of the kinds of `ADVICE`."""
+    """A warning of one of the kinds in `ADVICE`."""
     return Notice(kind, count, first_s, message, ADVICE[kind])
 
 
 def read_notice(content: Any) -> Notice:
-    """A warning as it stands in a manifest; TypeError for anything else.
+    """A warning from a manifest; TypeError for anything else.
 
-    Version one of simfl warned of one thing, in a sentence.
+    Version 1 of simfl had a single kind of warning, stored as a sentence.
     """
     if isinstance(content, str):
         return notice("unattainable_participation", content)
@@ -285,12 +286,12 @@ def read_notice(content: Any) -> Notice:
 
 
 def befallen(notices: Sequence[Notice]) -> list[Notice]:
-    """Those that say what befell machines."""
+    """The warnings about incidents on the machines that compute."""
     return [one for one in notices if one.kind in BEFALLS]
 
 
 def carried(before: Sequence[Notice], now: Sequence[Notice]) -> list[Notice]:
-    """The warnings of a resumed run, and with them what befell it `before` it was cut off."""
+    """The warnings of a resumed run, joined with the incidents `before` it was interrupted."""
     found = {one.kind: one for one in before}
     joined = []
     for one in now:

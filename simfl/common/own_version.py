@@ -12,7 +12,7 @@ PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 @cache
 def own_version() -> str:
-    """As installed; of a checkout that is not, as its project file has it."""
+    """The installed version, or that in the project file of a checkout that is not installed."""
     try:
         return version("simfl")
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""What parts are called: in scenarios, and in sentences for those who write them."""
+"""The names of parts, in scenarios and in messages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from simfl.common.contract import is_users_own, name_of
 
 
 def part_name(part_class: type) -> str:
-    """The name of a part in a scenario: its own class attribute `name`, else in snake case."""
-    # An inherited name is the parent's: a part that extends another one has a name of its own.
+    """A part's name in a scenario: its own class attribute `name`, otherwise the class in snake
+    case.
+    """
+    # An inherited `name` is the parent's: a part that extends another needs a name of its own.
     own = vars(part_class).get("name")
     if isinstance(own, str):
         return own
@@ -19,5 +21,5 @@ def part_name(part_class: type) -> str:
 
 
 def called(part: Any) -> str:
-    """A part in a sentence: by its name in scenarios, one of the user's own by its class."""
+    """A part's name in messages: the scenario's name, or the class of a user's own part."""
     return name_of(part) if is_users_own(part) else part_name(type(part))

@@ -10,7 +10,7 @@ from typing import Any
 def to_json(value: Any, indent: int | None = None) -> str:
     """`value` as JSON: numbers, strings, lists, arrays and mappings; TypeError for anything else.
 
-    Keys may be numbers too, and become text.
+    Keys that are numbers become text.
     """
     try:
         return json.dumps(value, default=_plain, indent=indent)

@@ -20,6 +20,6 @@ def quantity(value: float, unit: str) -> str:
 
 
 def in_vain(manifest: Mapping[str, Any]) -> str:
-    """What was sent beside the bytes that arrived and was lost, to append to those, if any."""
+    """A note on bytes that were sent and lost, to append to the bytes that arrived; "" if none."""
     lost = manifest.get("traffic", {}).get("bytes_lost", 0)
     return f", {quantity(lost, 'B')} more in vain" if lost else ""

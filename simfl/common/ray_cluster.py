@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 GIVE_UP_S = 600.0
-"""Seconds after which a worker that does not answer counts as hung. Requests are made to take
-seconds; ten minutes is what a machine takes that swaps, or a file system that comes back."""
+"""Seconds without an answer after which a worker counts as hung. Requests take seconds; a machine
+that swaps or a file system that reconnects may take ten minutes.
+"""
 
 
 class MissingRay(RuntimeError):
@@ -14,10 +15,10 @@ class MissingRay(RuntimeError):
 
 
 def connect(address: str = "auto") -> Any:
-    """The module `ray`, connected; raises `MissingRay`.
+    """The module `ray`, connected to a cluster; raises `MissingRay`.
 
-    `address`: a cluster's, "auto" for the one that this machine belongs to, "local" for one that
-    is begun on this machine and ends with this process.
+    `address`: a cluster's address, "auto" for the one this machine belongs to, or "local" for one
+    that is started on this machine and ends with this process.
     """
     try:
         import ray

@@ -19,11 +19,12 @@ def in_words(bytes_: float) -> str:
 
 @dataclass(frozen=True)
 class TrainingMemory:
-    """Bytes that training holds at the same time, values as float32.
+    """The bytes that training needs at the same time, with float32 values.
 
-    `model_bytes` are weights and buffers, `trained_bytes` those of them that get a gradient, and as
-    much again for each of an optimizer's states; `example_bytes` is what one example's forward pass
-    keeps for the backward pass. What the system and a framework take for themselves is not in it.
+    `model_bytes` are the model's weights and buffers, `trained_bytes` the weights that have a
+    gradient (each of an optimizer's states takes as much again); `example_bytes` is what one
+    example's forward pass stores for the backward pass. Memory used by the system and the framework
+    is not included.
     """
 
     model_bytes: float
@@ -31,14 +32,14 @@ class TrainingMemory:
     example_bytes: float
 
     def fixed_bytes(self, states: int) -> float:
-        """Of any batch, with so many values of an optimizer's per weight."""
+        """The part that does not depend on the batch, with `states` optimizer values per weight."""
         return self.model_bytes + (1 + states) * self.trained_bytes
 
     def needed_bytes(self, rows: ArrayLike, states: int) -> FloatArray:
-        """Of batches of so many examples."""
+        """The total for batches of `rows` examples."""
         return self.fixed_bytes(states) + self.example_bytes * np.asarray(rows, dtype=float)
 
     def most_rows(self, memory_bytes: float, states: int) -> int:
-        """The largest batch that fits; 0: none does."""
+        """The largest batch that fits; 0 if none does."""
         left = memory_bytes - self.fixed_bytes(states)
         return int(max(left, 0.0) // self.example_bytes) if self.example_bytes else int(left >= 0)
