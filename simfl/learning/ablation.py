@@ -1,7 +1,7 @@
 """Losses of a model without each of its hidden units, in a few batched passes.
 
-Activations are computed once. Leaving out a unit changes the next layer's outputs by what the unit
-feeds into it, which is subtracted; only the layers above are computed per unit, many units at a
+Activations are computed once. Removing a unit changes the next layer's outputs by the unit's
+contribution, which is subtracted; only the layers above are computed per unit, for many units at a
 time.
 """
 
@@ -18,7 +18,9 @@ from simfl.learning.units import HiddenUnits, UnitLayer, run_chain
 
 ROWS_PER_PASS = 512
 VALUES_PER_PASS = 1_000_000
-"""Examples, and values of the next layer's outputs, in one pass: bounds memory, fixes the bits."""
+"""The largest number of examples, and of the next layer's output values, in one pass. It bounds
+memory and fixes the last bits of the losses.
+"""
 
 
 def ablation_losses(
@@ -45,9 +47,9 @@ def ablation_losses(
 
 
 def full_passes(units: HiddenUnits) -> float:
-    """What `ablation_losses` computes, in forward passes of the whole model."""
+    """The cost of `ablation_losses`, in forward passes of the whole model."""
     cost = [one.positions * one.module.weight.numel() for one in units.affine]
-    # The reader's share of a unit is one column of it; the layers above are computed whole.
+    # In the next layer only one column belongs to a unit; the layers above are computed in full.
     per_unit = [
         cost[number + 1] / layer.count + sum(cost[number + 2 :])
         for number, layer in enumerate(units.layers)
@@ -64,9 +66,9 @@ def _layer_sums(
     activation: Tensor,
     targets: Tensor,
 ) -> Tensor:
-    """Summed losses of some rows without each unit of one layer: (count,), float64.
+    """The losses, summed over some rows, without each unit of one layer: (count,), float64.
 
-    activation: (rows, ...), what the layer's reader reads.
+    activation: (rows, ...), the input of the next layer (`reader`).
     """
     reader = (layer.reader.name, layer.reader.module)
     whole = run_chain([reader], parameters, activation)
@@ -85,7 +87,9 @@ def _layer_sums(
 
 
 def _fed(layer: UnitLayer, weight: Tensor, activation: Tensor, first: int, last: int) -> Tensor:
-    """What units first..last-1 each feed into their reader: (units, rows, *outputs)."""
+    """The contributions of units first..last-1 to the next layer's outputs: (units, rows,
+    *outputs).
+    """
     rows, count = len(activation), last - first
     module = layer.reader.module
     if isinstance(module, torch.nn.Linear):
@@ -93,7 +97,7 @@ def _fed(layer: UnitLayer, weight: Tensor, activation: Tensor, first: int, last:
         fed = activation[:, columns].view(rows, count, layer.columns).transpose(0, 1)
         read = weight[:, columns].view(len(weight), count, layer.columns).permute(1, 2, 0)
         return torch.bmm(fed, read)
-    # One group per unit: each channel meets its own slice of the kernel alone.
+    # One group per unit, so that each channel is convolved with its own slice of the kernel only.
     kernel = (
         weight[:, first:last].transpose(0, 1).reshape(count * len(weight), 1, *weight.shape[2:])
     )

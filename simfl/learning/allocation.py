@@ -1,8 +1,8 @@
-"""Memory buffers that the process reuses.
+"""Makes the C library keep freed memory for reuse.
 
-Training frees and takes the same megabytes at every step. By default the C library gives freed
-memory of that size back to the operating system, which hands it out again page by page, filled with
-zeros: a quarter of the time of a convolutional network on a CPU.
+Training frees and allocates the same megabytes at every step. By default the C library returns
+freed memory of that size to the operating system, which then provides it again page by page, filled
+with zeros. This takes a quarter of the time of a convolutional network on a CPU.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from collections.abc import Callable
 from functools import cache
 
 LARGEST_KEPT_BYTES = 32 << 20
-"""The largest piece that the C library lets be kept; larger ones go back at once."""
+"""The largest block that the C library can be told to keep; larger ones are returned at once."""
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
-"""`mallopt`'s names for: how much may be free before it is given back, how much to ask for beyond
-what is needed, from what size to ask the operating system each time."""
+"""`mallopt`'s parameters: how much may be free before it is returned, how much to allocate in
+excess, and the size from which each block is allocated by the operating system.
+"""
 
 
 @cache
 def keep_freed_memory() -> bool:
     """Keep freed memory for the next step; returns whether this C library (glibc) can.
 
-    Holds for the whole process, and changes no result. The most that the process ever held is
-    what it goes on holding, until `return_freed_memory`.
+    This holds for the whole process, and changes no result. The process then keeps its peak memory
+    until `return_freed_memory`.
     """
     mallopt = _c_function("mallopt")
     if mallopt is None:
@@ -39,7 +40,7 @@ def keep_freed_memory() -> bool:
 
 
 def return_freed_memory() -> bool:
-    """Give what is free now back to the operating system; whether this C library (glibc) can."""
+    """Return free memory to the operating system; returns whether this C library (glibc) can."""
     trim = _c_function("malloc_trim")
     if trim is None:
         return False
@@ -48,7 +49,7 @@ def return_freed_memory() -> bool:
 
 
 def _c_function(name: str) -> Callable[..., int] | None:
-    """A function of the C library; None where it is another one than Linux's usual."""
+    """A function of the C library; None if the library does not have it."""
     if not sys.platform.startswith("linux"):
         return None
     try:

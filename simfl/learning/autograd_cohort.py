@@ -1,7 +1,7 @@
 """Trains jobs as one stack under any loss, with autograd.
 
-The passes of a multi-layer perceptron are by hand all the same (`kernels/dense_pass.py`), and plain
-SGD descends inside the products of their weights' gradients.
+The passes of a multi-layer perceptron are written by hand nevertheless (`kernels/dense_pass.py`),
+and plain SGD is applied within the products that give their weights' gradients.
 """
 
 from __future__ import annotations
@@ -58,11 +58,13 @@ class AutogradCohort(Cohort):
                 self._standing = Standing(held, data.own_rows)
 
     def gradients(self, step: int) -> Parameters:
-        """The gradients of the algorithm's loss; running statistics move on."""
+        """The gradients of the algorithm's loss; also updates running statistics."""
         return self._gradients(step, None)
 
     def train(self) -> Parameters:
-        """Plain SGD descends inside the products that a perceptron's passes leave as factors."""
+        """Takes all steps. Plain SGD is applied within the products of a perceptron's gradients,
+        which its passes leave as factors.
+        """
         if not self.descends or self.stacked.dense is None:
             return super().train()
         rates = self.data.valid.new_tensor(self.rates)
@@ -84,7 +86,9 @@ class AutogradCohort(Cohort):
         return {}
 
     def _gradients(self, step: int, rates: Tensor | None) -> Parameters:
-        """By name; of `rates` times the loss, and less what stays in its factors, where given."""
+        """The gradients by name; with `rates`, those of `rates` times the loss, without the parts
+        left in factors.
+        """
         live = self.data.live[step]
         self._reach(live)
         passes = _Passes(self, step)
@@ -114,7 +118,7 @@ class AutogradCohort(Cohort):
         return {name: gradient for name, gradient in gradients if gradient is not None}
 
     def passes_of(self, step: int) -> tuple[Factors, Rows | None]:
-        """Where passes of this step leave factors, and of which rows they are."""
+        """Where the passes of this step put factors, and the rows that these belong to."""
         self._factors.found.clear()
         if self._standing is None:
             return self._factors, None
@@ -122,7 +126,9 @@ class AutogradCohort(Cohort):
         return self._factors, Rows(self._standing, self.data.places(step), valid)
 
     def _reach(self, live: int) -> None:
-        """What a loss is given of the live jobs' tensors: views, the same until some job ends."""
+        """Prepares views of the live jobs' tensors for the loss; they change only when a job
+        ends.
+        """
         if live == self._live:
             return
         self._live = live
@@ -135,7 +141,7 @@ class AutogradCohort(Cohort):
 
 
 class _Passes:
-    """What a loss may ask of models at one step. Running statistics move on in `moving`."""
+    """What a loss may call in one step. Updated running statistics are in `moving`."""
 
     def __init__(self, cohort: AutogradCohort, step: int) -> None:
         self._network, self._stacked = cohort.network, cohort.stacked
@@ -149,13 +155,13 @@ class _Passes:
         self._factors, self._rows = cohort.passes_of(step)
 
     def forward(self, parameters: Parameters, rows: Tensor) -> Tensor:
-        """See `sequential.py`. Row i of more models than jobs belongs to job i // share."""
+        """See `sequential.py`. With more models than jobs, row i belongs to job i // share."""
         if self._dense is not None:
             return self._by_hand(parameters, rows)[0]
         return self._by_modules(parameters, rows)
 
     def each(self, models: Iterable[Parameters], rows: Tensor) -> Iterator[Tensor]:
-        """Of several models; see `Minibatch`."""
+        """Outputs of several models; see `Minibatch`."""
         if self._streams is None and not self._network.buffer_names and len(rows) == self._live:
             return self._stacked.each(models, rows, self.valid)
         return (self.forward(parameters, rows) for parameters in models)
@@ -195,7 +201,7 @@ class _Passes:
 
     def _by_modules(self, parameters: Parameters, rows: Tensor) -> Tensor:
         share = len(rows) // self._live
-        if share > 1 and self._streams is not None:  # each job's models draw one after the other
+        if share > 1 and self._streams is not None:  # the models of a job draw one after the other
             parts = [
                 self._passed({n: t[one::share] for n, t in parameters.items()}, rows[one::share])[0]
                 for one in range(share)

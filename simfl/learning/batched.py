@@ -1,8 +1,8 @@
 """The fast trainer: all jobs of a cohort at once, on tensors with a leading job axis.
 
-It returns what `sequential.py` returns, and is batch-invariant: a job's result does not depend, to
-the last bit, on the jobs that it was trained with, on their order or on the cohort's size (on one
-numeric platform, one thread). See `cohort.py` for how.
+It returns what `sequential.py` returns, and is batch-invariant: a job's result is bit-identical
+whichever jobs it is trained with, in whichever order and cohort size (on one numeric platform, with
+one thread). `cohort.py` explains how.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ from simfl.learning.trainer import Trainer
 VALUES_PER_COHORT = 2_000_000
 VALUES_BY_HAND = 600_000
 LARGEST_COHORT = 64
-"""On a CPU, more stacked weights than some 8 MB leave the cache, and more jobs gain nothing. Where
-gradients are by hand there is less beside them for many jobs to share, and the nearer cache of some
-2 MB counts for more."""
+"""On a CPU, stacked weights of more than some 8 MB leave the cache, and more jobs bring no gain.
+Where gradients are written by hand, there is less overhead to share among jobs, and the nearer
+cache of some 2 MB matters more.
+"""
 
 
 class BatchedTrainer(Trainer):
-    """Trains a cohort as one stack; models that gain nothing from it one by one.
+    """Trains a cohort as one stack, or one by one if stacking brings the model no gain.
 
-    `share`: updates may be views of their cohort's stack, for those who copy them at once.
+    With `share`, updates may be views of their cohort's stack, for callers that copy them at once.
     """
 
     def __init__(
@@ -57,17 +58,21 @@ class BatchedTrainer(Trainer):
         return self.on_a_processor(VALUES_BY_HAND if self.by_hand(task) else VALUES_PER_COHORT)
 
     def on_a_processor(self, values: int = VALUES_PER_COHORT) -> int:
-        """Jobs whose stacked weights have no more values than fit a CPU's cache."""
+        """The number of jobs whose stacked weights have at most `values` values, which fit a CPU's
+        cache.
+        """
         each = max(1, self.network.size_bytes // 4)
         return min(LARGEST_COHORT, max(2, values // each))
 
     @property
     def remarks(self) -> list[Remark]:
-        """On cohorts that memory had no room for, or whose company may show; may be taken out."""
+        """Remarks on cohorts that did not fit in memory, or whose results may depend on the other
+        jobs. Callers may remove them.
+        """
         return [] if self._padded is None else self._padded.remarks
 
     def notices(self) -> list[Notice]:
-        """Of all remarks that are here."""
+        """Warnings from all present remarks."""
         return notices_of(self.remarks)
 
     def train(self, tasks: Sequence[Task]) -> list[Update]:
@@ -80,14 +85,14 @@ class BatchedTrainer(Trainer):
         return self._together(tasks) if self._padded is None else self._padded.train(tasks)
 
     def _together(self, tasks: Sequence[Task], padded: int | None = None) -> list[Update]:
-        """The updates of tasks that are computed as one stack, of so many jobs."""
+        """The updates of tasks computed as one stack, padded to `padded` jobs."""
         stacked = self.network.stacked
         assert stacked is not None
         generator = torch.Generator()
         plans = [task.order(self.network, generator) for task in tasks]
         counts = [len(sizes) for _, sizes in plans]
         order = sorted(range(len(tasks)), key=counts.__getitem__, reverse=True)
-        # The longest job must have company to its end, if only its own double.
+        # The longest job must not be alone in the last steps; a copy of it serves.
         doubles = int(stacked.needs_company and counts.count(counts[order[0]]) == 1)
         if padded is not None:
             doubles = padded - len(tasks)
@@ -104,14 +109,14 @@ class BatchedTrainer(Trainer):
         return [placed[place] for place in range(len(tasks))]
 
     def _cohort(self, stacked: StackedForward, data: StackedBatches) -> Cohort:
-        """A static rule: model, loss and recipe say how gradients are computed."""
+        """Chosen by model, loss and recipe only, which determine how gradients are computed."""
         chain = self.by_hand(data.tasks[0])
         if chain is not None:
             return DenseCohort(self.network, data, chain)
         return AutogradCohort(self.network, data, stacked, self.loss)
 
     def by_hand(self, task: Task) -> DenseChain | None:
-        """What computes this task's gradients, where that is written by hand."""
+        """The hand-written gradients for this task, if there are any."""
         stacked = self.network.stacked
         if stacked is None or self.loss is not plain_loss or not task.trains_all(self.network):
             return None

@@ -19,7 +19,7 @@ def plan_batches(
     kind: RecipeKind = "train",
     smallest: int = 1,
 ) -> list[Tensor]:
-    """Row indices (int64, on the CPU) of each step of a job: see `plan_order`."""
+    """Row indices (int64, on the CPU) of each step of a job; see `plan_order`."""
     order, sizes = plan_order(seed, num_examples, local, kind, smallest)
     return list(torch.split(torch.cat(order), sizes))
 
@@ -32,19 +32,18 @@ def plan_order(
     smallest: int = 1,
     generator: torch.Generator | None = None,
 ) -> tuple[list[Tensor], list[int]]:
-    """Row indices (int64, on the CPU) of a job with this seed, pass after pass, and step sizes.
+    """Row indices (int64, on the CPU) of a job with this seed, pass after pass, and the step sizes.
 
     Training goes through the shard in passes; a pass is a fresh permutation cut into batches, of
-    which the last may be short. `local.epochs` counts passes, `local.steps` batches (passes go on
-    until there are that many), `local.share` of 1 means examples / `batch_size` batches of one
-    pass, rounded. `batch_size` None makes one batch of the whole shard, in its own order. A
-    gradient job takes the shard once, in order, in pieces of `batch_size` rows, or, with
-    `local.steps` or `local.share`, so many batches as in training.
+    which the last may be short. `local.epochs` counts passes, `local.steps` batches (over as many
+    passes as needed); `local.share` stands for share * examples / `batch_size` batches, rounded, at
+    least one and at most one pass. `batch_size` None makes one batch of the whole shard, in its own
+    order. A gradient job goes through the shard once, in order, in pieces of `batch_size` rows;
+    with `local.steps` or `local.share`, it uses the batches that training would use.
 
-    Batches of fewer than `smallest` rows are left out (BatchNorm has no variance of one row).
-    The generator is seeded here: jobs that are planned together share one. Nobody changes the
-    sizes: they are other jobs' too.
-    Raises ValueError where no batch is left.
+    Batches of fewer than `smallest` rows are left out (BatchNorm has no variance of one row). The
+    generator is seeded here, so that jobs planned together can share one. The sizes are shared with
+    other jobs, and must not be changed. Raises ValueError if no batch is left.
     """
     passes = _passes(num_examples, local, kind, smallest)
     generator = (generator or torch.Generator()).manual_seed(seed)
@@ -61,7 +60,7 @@ def plan_order(
 
 @dataclass(frozen=True)
 class _Passes:
-    """How often and how far a job goes through its data; `steps` are the sizes of its batches."""
+    """The passes of a job through its data; `steps` are the sizes of its batches."""
 
     count: int
     rows: int
@@ -72,7 +71,7 @@ class _Passes:
 
 @lru_cache(maxsize=1024)
 def _passes(num_examples: int, local: LocalTraining, kind: RecipeKind, smallest: int) -> _Passes:
-    """What all jobs of one recipe and so many examples have in common."""
+    """What all jobs of one recipe and number of examples have in common."""
     rows = local.batch_size or max(num_examples, 1)
     if min(rows, num_examples) < smallest:
         raise ValueError(
@@ -99,11 +98,11 @@ def _passes(num_examples: int, local: LocalTraining, kind: RecipeKind, smallest:
 
 
 def padded_rows(num_examples: int, batch_size: int | None) -> int:
-    """How many rows a job's stacked batches have, padding included.
+    """The number of rows in a job's stacked batches, padding included.
 
-    A property of the job alone, because padding can change the last bit of a sum. Full batches
-    are not padded; smaller shards are rounded up to steps of an eighth of the next power of two
-    (at least 8 rows), so that clients of similar size can be trained together.
+    It depends on the job alone, because padding can change the last bit of a sum. Full batches are
+    not padded; smaller shards are rounded up to multiples of an eighth of the next power of two (at
+    least 8 rows), so that clients of similar size can be trained together.
     """
     step = max(8, (1 << (num_examples - 1).bit_length()) // 8)
     rounded = -(-num_examples // step) * step
@@ -111,6 +110,6 @@ def padded_rows(num_examples: int, batch_size: int | None) -> int:
 
 
 def step_seed(seed: int, step: int) -> int:
-    """A 63-bit seed for what one step of a job draws (augmentation, dropout)."""
+    """A 63-bit seed for the random draws of one step (augmentation, dropout)."""
     digest = hashlib.blake2b(f"{seed}/{step}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1

@@ -1,11 +1,10 @@
-"""Counts the torch operations of other code while it runs: passes and their rows.
+"""Counts the torch operations of other code while it runs, by passes and their rows.
 
-A module that is called, and not by another one, is what is trained or looked through. How many rows
-it was given is counted in every call, which costs a hook per layer. What a row costs is counted by
-`count_work`, once for every form of module (its class and shapes), on a copy, and so is what
-training it holds in memory. Counting the
-operations themselves takes as long as the training again, or many times that: only where it is
-asked for.
+A call of a module from outside any other module is a pass: training or evaluation. Counting the
+rows of a pass costs one hook per layer. The work of a row is counted by `count_work`, once for
+every form of a module (its class and shapes), on a copy, and so is the memory that training it
+needs. Counting single operations takes at least as long as the training itself, and is done only on
+request.
 """
 
 from __future__ import annotations
@@ -37,10 +36,11 @@ Found = TypeVar("Found")
 
 @dataclass
 class Passes:
-    """How much of a form's module there was: rows and calls that were trained on, or looked at.
+    """The passes of modules of one form: rows and calls with training (`trained`, `steps`) and
+    without.
 
-    `held_bytes` are the most that a call that was trained on took of memory: weights, gradients and
-    what its rows keep for the way backwards; 0: nobody knows.
+    `held_bytes` is the largest memory of a training call: weights, gradients and what its rows
+    store for the backward pass; 0 if unknown.
     """
 
     trained: float = 0.0
@@ -52,10 +52,11 @@ class Passes:
 
 @dataclass
 class Call:
-    """What was seen: passes by form; operations by kind, forward and backward, None: not counted.
+    """What was counted: passes by form, and operations by kind, forward and backward (None: not
+    counted).
 
-    `frozen` says that some of the weights were not trained; `optimizers` holds the bytes that each
-    optimizer keeps beside the weights, by its identity.
+    `frozen` tells whether some of the weights were not trained; `optimizers` maps each optimizer's
+    identity to the bytes of its state.
     """
 
     passes: dict[str, Passes] = field(default_factory=dict)
@@ -65,7 +66,7 @@ class Call:
 
 
 class CallCounter:
-    """Remembers what a row of each form costs, and what it holds; None: that cannot be said."""
+    """Counts calls, and caches each form's work and memory per row (None: could not be counted)."""
 
     def __init__(self) -> None:
         self.work: dict[str, ModelWork | None] = {}
@@ -73,7 +74,7 @@ class CallCounter:
 
     @contextmanager
     def watching(self, *, operations: bool = False) -> Iterator[Call]:
-        """What is seen until the end of the block; with `operations`, each of those is counted."""
+        """Counts until the end of the block; with `operations`, every single operation, too."""
         call, depth, counting = Call(), 0, False
 
         def enter(module: nn.Module, given: Any) -> None:
@@ -85,7 +86,7 @@ class CallCounter:
             if counting:
                 return
             depth -= 1
-            named, made = others if len(others) == 2 else ({}, None)  # what failed made nothing
+            named, made = others if len(others) == 2 else ({}, None)  # a failed call has no result
             if depth == 0 and made is not None and next(module.parameters(), None) is not None:
                 counting = True
                 try:
@@ -136,7 +137,9 @@ class CallCounter:
 
 
 def _form(module: nn.Module, tensors: list[Tensor]) -> str:
-    """The same for all modules of the same class and shapes that are given the same shapes."""
+    """A key that is equal for modules of the same class and shapes with inputs of the same
+    shapes.
+    """
     weights = [tuple(one.shape) for one in module.parameters()]
     inputs = [tuple(one.shape[1:]) for one in tensors]
     return f"{type(module).__qualname__}{weights}{inputs}"
@@ -145,9 +148,9 @@ def _form(module: nn.Module, tensors: list[Tensor]) -> str:
 def _of_a_row(
     count: Callable[..., Found], module: nn.Module, given: tuple[Any, ...], rows: int
 ) -> Found | None:
-    """What is counted of one row, of a copy: what is trained goes on as if nobody had looked.
+    """What `count` finds for one row, on a copy, so that the training is not affected.
 
-    A module may draw from any generator, and may raise anything where one row is all that it gets.
+    A module may draw from any generator, and may raise any error for a batch of one row.
     """
     if not all(isinstance(one, Tensor) for one in given):
         return None
@@ -160,7 +163,7 @@ def _of_a_row(
 
 
 def _memory(module: nn.Module, *example: Tensor) -> TrainingMemory:
-    """What training the module holds: of its weights, and of one row."""
+    """The memory for training the module: for its weights, and per row."""
     weights = [one for one in module.parameters() if one.is_floating_point()]
     buffers = [one for one in module.buffers() if one.is_floating_point()]
     model, trained = (
@@ -171,7 +174,7 @@ def _memory(module: nn.Module, *example: Tensor) -> TrainingMemory:
 
 
 def _state_bytes(optimizer: torch.optim.Optimizer) -> float:
-    """What an optimizer keeps from step to step, without its counters."""
+    """The bytes of an optimizer's state, without its step counters."""
     states = [one for kept in optimizer.state.values() for one in kept.values()]
     tensors = [one for one in states if isinstance(one, Tensor) and one.dim()]
     return float(BYTES_PER_VALUE * sum(one.numel() for one in tensors))
@@ -188,7 +191,7 @@ def _needs_gradient(made: Any) -> bool:
 
 
 def _kind(name: str, given: tuple[Any, ...]) -> str:
-    """The kind of an operation that multiplies, as in `ModelWork`."""
+    """The kind (as in `ModelWork`) of an operation that multiplies."""
     if not name.startswith("conv"):
         return "dense"
     backward = name.startswith("convolution_backward")

@@ -1,9 +1,9 @@
 """Trains jobs as one stack of tensors with a leading job axis.
 
-Jobs stand in order of falling numbers of steps: the jobs that still train are the first `live`
-ones, and every tensor is used as far as they reach. Everything is either elementwise with one
-rounding per operation (a fused multiply-add or a scalar tail could differ between positions in the
-stack), or reduces over one job's own axes, or is a product of `stacked_product.py`.
+Jobs are sorted by decreasing number of steps: the jobs that still train are the first `live` ones,
+and only their part of every tensor is used. Every operation is either elementwise with one rounding
+(a fused multiply-add or a scalar tail could differ between positions in the stack), or a reduction
+over one job's own axes, or a product of `stacked_product.py`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from simfl.learning.parameters import Parameters, per_job_view, stack, unstack
 
 
 class Finished:
-    """What jobs came to, of a stack that is computed as a whole until the last one is done.
+    """Keeps the results of finished jobs while the whole stack is computed until the last one ends.
 
-    `training` counts the jobs that still train, by step.
+    `training` is the number of jobs that still train, by step.
     """
 
     def __init__(self, training: Sequence[int], live: Sequence[int]) -> None:
@@ -37,7 +37,7 @@ class Finished:
         self._kept: list[tuple[slice, list[Parameters]]] = []
 
     def before(self, step: int, *held: Parameters) -> None:
-        """Put aside what belongs to jobs that took their last step before this one."""
+        """Saves the tensors of jobs whose last step was the one before this."""
         were, now = self._training[max(step - 1, 0)], self._training[step]
         if self._whole and now < were:
             done = slice(now, were)
@@ -45,7 +45,7 @@ class Finished:
             self._kept.append((done, kept))
 
     def put_back(self, *held: Parameters) -> None:
-        """Give the same tensors, in the same order, those jobs' values again."""
+        """Restores those jobs' values in the same tensors, given in the same order."""
         for done, kept in self._kept:
             for each, own in zip(held, kept, strict=True):
                 for name, tensor in own.items():
@@ -53,7 +53,7 @@ class Finished:
 
 
 class Cohort(ABC):
-    """The stacked tensors of jobs while they are computed. A subclass knows their gradients."""
+    """The stacked tensors of jobs during their training. Subclasses compute gradients."""
 
     def __init__(self, network: Network, data: StackedBatches) -> None:
         self.network = network
@@ -71,17 +71,20 @@ class Cohort(ABC):
 
     @cached_property
     def start(self) -> Parameters:
-        """What the jobs start from, stacked; one view where all have the same."""
+        """The jobs' start tensors, stacked; a view of a single one if all are the same."""
         return stack([task.start for task in self.tasks], share=True)
 
     @abstractmethod
     def gradients(self, step: int) -> Parameters:
-        """The live jobs' gradients at this step, by parameter name; absent where there is none."""
+        """The live jobs' gradients at this step, by parameter name; parameters without one are left
+        out.
+        """
 
     def updates(self, *, share: bool = False, after: int = 0) -> list[Update]:
-        """Compute all jobs; one update per task, with `share` of views into the stack.
+        """Compute all jobs; one update per task, which with `share` consists of views into the
+        stack.
 
-        None of the first `after` jobs, which are there for company.
+        The first `after` jobs only fill the stack, and are left out.
         """
         tasks = self.tasks[after:]
         measures = [task.measures(self.network) for task in tasks]
@@ -103,7 +106,7 @@ class Cohort(ABC):
         ]
 
     def train(self) -> Parameters:
-        """Take all steps; returns what the optimizer holds afterwards."""
+        """Take all steps; returns the optimizer's state afterwards."""
         optimizer = StackedOptimizer(self.tasks, self.parameters, self.trainable)
         stacks = self.parameters, self.buffers, optimizer.buffers
         for step, live in enumerate(self.data.live):
@@ -115,7 +118,7 @@ class Cohort(ABC):
 
     @property
     def descends(self) -> bool:
-        """Whether a step is the learning rate times the gradient, and nothing else."""
+        """Whether a step is just the learning rate times the gradient."""
         local = self.recipe.local
         return local.optimizer == "sgd" and not (local.momentum or local.weight_decay or self.masks)
 
@@ -125,7 +128,7 @@ class Cohort(ABC):
         return [task.brief.recipe.local.learning_rate for task in self.tasks]
 
     def pull(self) -> tuple[Parameters, Parameters]:
-        """What a step makes of a parameter w beside its gradient: kept * w + shift, by name.
+        """How a step changes a parameter w apart from its gradient: kept * w + shift, by name.
 
         w - rate (mu (w - start) + correction) = (1 - rate mu) w + rate (mu start - correction).
         """
@@ -145,7 +148,7 @@ class Cohort(ABC):
 
     def _mean_gradient(self) -> Parameters:
         total = {name: torch.zeros_like(self.parameters[name]) for name in self.trainable}
-        # Reused from step to step: fresh memory of this size costs more than the arithmetic.
+        # Reused at every step: allocating memory of this size costs more than the arithmetic.
         shares = {name: torch.empty_like(one) for name, one in total.items()}
         rows = self.data.valid.sum(2)
         for step, live in enumerate(self.data.live):
@@ -158,7 +161,7 @@ class Cohort(ABC):
         return {name: gradient / per_job_view(taken, gradient) for name, gradient in total.items()}
 
     def _corrected(self, gradients: Parameters, live: int) -> Parameters:
-        """The gradients with what briefs and recipe add to them at every step."""
+        """The gradients with the corrections and proximal terms of briefs and recipe."""
         for name, correction in self.correction.items():
             gradient = gradients.get(name)
             own = correction[:live]
@@ -178,7 +181,7 @@ class Cohort(ABC):
 
 
 class DenseCohort(Cohort):
-    """A multi-layer perceptron under the plain loss: gradients by hand."""
+    """A multi-layer perceptron under the plain loss, with hand-written gradients."""
 
     def __init__(self, network: Network, data: StackedBatches, chain: DenseChain) -> None:
         super().__init__(network, data)
@@ -197,7 +200,9 @@ class DenseCohort(Cohort):
         return {name: self._steps.found[name] for name in self.trainable}
 
     def train(self) -> Parameters:
-        """Plain SGD descends inside the products; other optimizers take the gradients."""
+        """Takes all steps. Plain SGD is applied within the products; other optimizers get the
+        gradients.
+        """
         if not self.descends:
             return super().train()
         slopes = self._weighted(self.data.weights(self.rates))
@@ -222,10 +227,10 @@ class DenseCohort(Cohort):
 
 
 def _from(tensors: Parameters, job: int) -> Parameters:
-    """Stacked tensors from this job on: views."""
+    """Views of stacked tensors from this job on."""
     return {name: tensor[job:] for name, tensor in tensors.items()} if job else tensors
 
 
 def first_jobs(tensors: Parameters, live: int) -> Parameters:
-    """The first jobs' part of stacked tensors: views."""
+    """Views of the first `live` jobs' part of stacked tensors."""
     return {name: tensor[:live] for name, tensor in tensors.items()}
