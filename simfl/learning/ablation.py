@@ -87,9 +87,7 @@ def _layer_sums(
 
 
 def _fed(layer: UnitLayer, weight: Tensor, activation: Tensor, first: int, last: int) -> Tensor:
-    """The contributions of units first..last-1 to the next layer's outputs: (units, rows,
-    *outputs).
-    """
+    """What units first..last-1 each add to the next layer's outputs: (units, rows, *outputs)."""
     rows, count = len(activation), last - first
     module = layer.reader.module
     if isinstance(module, torch.nn.Linear):

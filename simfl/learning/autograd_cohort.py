@@ -62,9 +62,10 @@ class AutogradCohort(Cohort):
         return self._gradients(step, None)
 
     def train(self) -> Parameters:
-        """Takes all steps. Plain SGD is applied within the products of a perceptron's gradients,
-        which its passes leave as factors.
-        """
+        """Takes all steps.
+
+        Plain SGD is applied within the products of a perceptron's gradients, which its passes
+        leave as factors."""
         if not self.descends or self.stacked.dense is None:
             return super().train()
         rates = self.data.valid.new_tensor(self.rates)
@@ -86,9 +87,9 @@ class AutogradCohort(Cohort):
         return {}
 
     def _gradients(self, step: int, rates: Tensor | None) -> Parameters:
-        """The gradients by name; with `rates`, those of `rates` times the loss, without the parts
-        left in factors.
-        """
+        """The gradients by name.
+
+        With `rates`, those of `rates` times the loss, without the parts left in factors."""
         live = self.data.live[step]
         self._reach(live)
         passes = _Passes(self, step)
@@ -126,9 +127,7 @@ class AutogradCohort(Cohort):
         return self._factors, Rows(self._standing, self.data.places(step), valid)
 
     def _reach(self, live: int) -> None:
-        """Prepares views of the live jobs' tensors for the loss; they change only when a job
-        ends.
-        """
+        """Views of the live jobs' tensors for the loss; they change only when a job ends."""
         if live == self._live:
             return
         self._live = live

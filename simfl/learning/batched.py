@@ -58,17 +58,15 @@ class BatchedTrainer(Trainer):
         return self.on_a_processor(VALUES_BY_HAND if self.by_hand(task) else VALUES_PER_COHORT)
 
     def on_a_processor(self, values: int = VALUES_PER_COHORT) -> int:
-        """The number of jobs whose stacked weights have at most `values` values, which fit a CPU's
-        cache.
-        """
+        """The number of jobs whose stacked weights have `values` values, to fit a CPU's cache."""
         each = max(1, self.network.size_bytes // 4)
         return min(LARGEST_COHORT, max(2, values // each))
 
     @property
     def remarks(self) -> list[Remark]:
-        """Remarks on cohorts that did not fit in memory, or whose results may depend on the other
-        jobs. Callers may remove them.
-        """
+        """Problems with cohorts: too little memory, results that may depend on other jobs.
+
+        Callers may remove them."""
         return [] if self._padded is None else self._padded.remarks
 
     def notices(self) -> list[Notice]:

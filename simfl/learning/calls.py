@@ -36,8 +36,9 @@ Found = TypeVar("Found")
 
 @dataclass
 class Passes:
-    """The passes of modules of one form: rows and calls with training (`trained`, `steps`) and
-    without.
+    """The rows and calls of one form of module, with training and without.
+
+    Training: `trained` and `steps`; otherwise: `looked` and `looks`.
 
     `held_bytes` is the largest memory of a training call: weights, gradients and what its rows
     store for the backward pass; 0 if unknown.
@@ -52,8 +53,7 @@ class Passes:
 
 @dataclass
 class Call:
-    """What was counted: passes by form, and operations by kind, forward and backward (None: not
-    counted).
+    """What was counted: passes by form, and operations by kind (None: not counted).
 
     `frozen` tells whether some of the weights were not trained; `optimizers` maps each optimizer's
     identity to the bytes of its state.
@@ -137,9 +137,7 @@ class CallCounter:
 
 
 def _form(module: nn.Module, tensors: list[Tensor]) -> str:
-    """A key that is equal for modules of the same class and shapes with inputs of the same
-    shapes.
-    """
+    """Equal for modules of the same class and shapes with inputs of the same shapes."""
     weights = [tuple(one.shape) for one in module.parameters()]
     inputs = [tuple(one.shape[1:]) for one in tensors]
     return f"{type(module).__qualname__}{weights}{inputs}"

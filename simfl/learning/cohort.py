@@ -76,13 +76,10 @@ class Cohort(ABC):
 
     @abstractmethod
     def gradients(self, step: int) -> Parameters:
-        """The live jobs' gradients at this step, by parameter name; parameters without one are left
-        out.
-        """
+        """The live jobs' gradients at this step, by name; parameters without one are left out."""
 
     def updates(self, *, share: bool = False, after: int = 0) -> list[Update]:
-        """Compute all jobs; one update per task, which with `share` consists of views into the
-        stack.
+        """Compute all jobs; one update per task, with `share` made of views into the stack.
 
         The first `after` jobs only fill the stack, and are left out.
         """
@@ -200,9 +197,7 @@ class DenseCohort(Cohort):
         return {name: self._steps.found[name] for name in self.trainable}
 
     def train(self) -> Parameters:
-        """Takes all steps. Plain SGD is applied within the products; other optimizers get the
-        gradients.
-        """
+        """Takes all steps; plain SGD is applied within the products."""
         if not self.descends:
             return super().train()
         slopes = self._weighted(self.data.weights(self.rates))

@@ -53,18 +53,17 @@ def job_bytes(network: Network, rows: int, states: int) -> float:
 
 
 def _window_values(network: Network) -> int:
-    """The most values that a step holds per example: the windows of all convolutions, kept for the
-    backward pass, and those of one convolution's gradient.
-    """
+    """The most values that a step holds per example.
+
+    They are the windows of all convolutions, kept for the backward pass, and those of one
+    convolution's gradient."""
     layers = () if network.stacked is None else network.stacked.convolutions
     most = max((layer.gradient_values for layer in layers), default=0)
     return most + sum(layer.window_values for layer in layers)
 
 
 def cohort_jobs(network: Network, rows: int, states: int) -> int:
-    """The number of jobs to which cohorts with `rows` examples per step are padded: a power of
-    two.
-    """
+    """The size, a power of two, of padded cohorts with `rows` examples per step."""
     total_bytes = network.on.total_bytes
     assert total_bytes is not None
     fit = int(COHORT_SHARE * total_bytes / job_bytes(network, rows, states))

@@ -1,8 +1,9 @@
 """Compute devices: the CPU, or an accelerator with its own memory.
 
-On an accelerator the kernel of a batched product or convolution may go by the number of jobs, so
-cohorts there are padded to sizes that follow from model, shape and the device's whole memory
-(`cohort_size.py`): never from what of it is free, or results would depend on who else is there.
+On an accelerator, the kernel of a batched product or convolution may be chosen by the number of
+jobs. So cohorts there are padded to sizes that follow from the model, the shape and the device's
+total memory (`cohort_size.py`). The free memory is never used for this, because results would
+depend on who else uses the device.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from simfl.learning.kernels.precision import Precision, rounding
 PRECISIONS: tuple[Precision, ...] = ("float32", "tf32", "bfloat16")
 
 CUBLAS_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
-"""Without it cuBLAS may choose another order of additions from one call to the next."""
+"""Without this setting, cuBLAS may choose a different order of additions in each call."""
 
 _SECONDS_TO_ASK = 20.0
 
@@ -33,11 +34,10 @@ _NO_DETERMINISTIC = ".*does not have a deterministic implementation.*"
 
 
 class ComputeDevice:
-    """The processor, and what accelerators change.
+    """A compute device, and what differs on accelerators.
 
-    `total_bytes` is an accelerator's memory, all of it, whoever else uses some, or a `part`; None
-    where cohorts are not limited by memory. `precisions` are those that it computes float32 runs
-    in.
+    `total_bytes` is an accelerator's total memory (or a `part` of it), including what others use;
+    None if memory does not limit cohorts. `precisions` are those it supports for float32 runs.
     """
 
     kind = "cpu"
@@ -49,11 +49,11 @@ class ComputeDevice:
 
     @property
     def accelerates(self) -> bool:
-        """Whether cohorts are padded, and data have to be brought there."""
+        """Whether cohorts are padded, and data have to be copied to the device."""
         return self.total_bytes is not None
 
     def part(self, share: float) -> ComputeDevice:
-        """The same device for one of several who compute there: it has this share of the memory."""
+        """The device with this share of its memory, for one of several processes that use it."""
         if self.total_bytes is None or share == 1.0:
             return self
         own = copy(self)
@@ -61,35 +61,35 @@ class ComputeDevice:
         return own
 
     def platform(self) -> dict[str, Any]:
-        """What bits depend on beside the kind of device."""
+        """What the last bits of results depend on, apart from the kind of device."""
         return {}
 
     def described(self) -> dict[str, Any]:
-        """What a manifest says of it, for people."""
+        """A description for people, for the manifest."""
         return {}
 
     def claim(self, needed_bytes: float) -> None:
-        """Told before a cohort of so many bytes, by the count, is computed.
+        """Called before a cohort is computed, with an estimate of the bytes it needs.
 
         May raise `torch.OutOfMemoryError`; so may the computation itself.
         """
 
     def recover(self) -> None:
-        """After `torch.OutOfMemoryError`: give back what is not used."""
+        """Release unused memory after a `torch.OutOfMemoryError`."""
 
     def synchronize(self) -> None:
-        """Wait until everything that was asked is computed."""
+        """Wait until all submitted work is done."""
 
     def moved(self, tensor: Tensor) -> Tensor:
-        """A tensor of this machine's memory, there."""
+        """A copy of a tensor of the host on the device."""
         return tensor.to(self.torch)
 
     def taken(self, source: Tensor, rows: Tensor) -> Tensor:
-        """These rows of a tensor, there, wherever it lies; their numbers lie where it does."""
+        """These rows of a tensor, on the device; `rows` is where the tensor is."""
         return source.index_select(0, rows)
 
     def computing(self, precision: Precision) -> AbstractContextManager[None]:
-        """Within, float32 runs are computed in this precision, and the same way each time."""
+        """Within the block, float32 runs are computed in this precision, reproducibly."""
         return rounding() if precision == "bfloat16" else nullcontext()
 
 
@@ -97,15 +97,15 @@ CPU = ComputeDevice()
 
 
 class CudaDevice(ComputeDevice):
-    """One of NVIDIA's, by torch."""
+    """An NVIDIA GPU."""
 
     kind = "cuda"
     precisions = PRECISIONS
-    # The process's, as the switches are that it stands for.
+    # Of the class, since the settings that it reflects are those of the process.
     _within: ClassVar[Precision | None] = None
 
     def __init__(self, torch_device: torch.device | str) -> None:
-        # Read at cuBLAS's first call, which is still to come in a process that begins here.
+        # cuBLAS reads it at its first call, which a new process has not made yet.
         os.environ.setdefault(CUBLAS_WORKSPACE, ":4096:8")
         super().__init__(torch_device)
         if str(self.torch) == self.kind:
@@ -117,7 +117,7 @@ class CudaDevice(ComputeDevice):
         return CudaDevice, (str(self.torch),)
 
     def platform(self) -> dict[str, Any]:
-        """The make of the GPU and the libraries that compute on it."""
+        """The GPU's model and the libraries that compute on it."""
         return {
             "gpu": f"{self._properties.name} {self._properties.major}.{self._properties.minor}",
             "cuda": torch.version.cuda,
@@ -126,7 +126,7 @@ class CudaDevice(ComputeDevice):
         }
 
     def described(self) -> dict[str, Any]:
-        """GPU, its memory, driver and CUDA."""
+        """The GPU, its memory, driver and CUDA version."""
         return {
             "gpu": self._properties.name,
             "memory_bytes": self.total_bytes,
@@ -137,17 +137,17 @@ class CudaDevice(ComputeDevice):
         }
 
     def recover(self) -> None:
-        """Give cached memory back to the driver."""
+        """Return cached memory to the driver."""
         torch.cuda.empty_cache()
 
     def synchronize(self) -> None:
-        """Wait for all of its streams."""
+        """Wait for all streams of the GPU."""
         torch.cuda.synchronize(self.torch)
 
     def taken(self, source: Tensor, rows: Tensor) -> Tensor:
-        """Through pinned memory, which the device reads by itself while the processor goes on.
+        """Copies through pinned memory, which the GPU reads while the CPU continues.
 
-        torch gives a pinned block to nobody else until the copies out of it are done.
+        torch does not reuse a pinned block until the copies from it are done.
         """
         if source.device == self.torch:
             return source.index_select(0, rows)
@@ -158,10 +158,10 @@ class CudaDevice(ComputeDevice):
 
     @contextmanager
     def computing(self, precision: Precision) -> Iterator[None]:
-        """TF32 where it is asked for and nowhere else; the same algorithms each time.
+        """Within the block, TF32 only if requested, and deterministic algorithms.
 
-        What has no such algorithm is computed all the same: whether bits depend on company is
-        found out (`padded_cohorts.py`).
+        Operations without a deterministic algorithm are computed nevertheless; `padded_cohorts.py`
+        tests whether the bits of a job depend on the other jobs.
         """
         if self._within == precision:
             yield
@@ -172,9 +172,9 @@ class CudaDevice(ComputeDevice):
             torch.backends.cudnn.benchmark,
             filling.fill_uninitialized_memory,
         )
-        torch.set_deterministic_debug_mode("warn")  # the other call for it imports a compiler
+        torch.set_deterministic_debug_mode("warn")  # the other function imports a compiler
         torch.backends.cudnn.benchmark = False
-        # Nothing here reads what was never written.
+        # Nothing here reads uninitialised memory.
         filling.fill_uninitialized_memory = False
         tensor_cores = set_tf32(precision == "tf32")
         outside, CudaDevice._within = CudaDevice._within, precision
@@ -191,8 +191,9 @@ class CudaDevice(ComputeDevice):
 
 
 def _tf32_switches() -> Sequence[tuple[Any, str]]:
-    """What may go by TF32, and its attribute: torch has had one for each, and warns of the older
-    ones, since 2.9."""
+    """The objects and attributes that switch TF32.
+
+    Since version 2.9, torch has one for each kind of operation, and warns about the older ones."""
     cudnn: Any = torch.backends.cudnn
     if hasattr(torch.backends.cuda.matmul, "fp32_precision"):
         each = (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn)
@@ -201,7 +202,7 @@ def _tf32_switches() -> Sequence[tuple[Any, str]]:
 
 
 def set_tf32(wanted: bool | Sequence[Any]) -> list[Any]:
-    """Turn TF32 on or off, or (what an earlier call gave) back."""
+    """Turn TF32 on or off, or restore the settings that an earlier call returned."""
     switches = _tf32_switches()
     before = [getattr(switch, name) for switch, name in switches]
     if isinstance(wanted, bool):
@@ -219,7 +220,7 @@ def _cudnn_version() -> int | None:
 
 @cache
 def driver_version() -> str:
-    """NVIDIA's driver; "unknown" where nobody says."""
+    """The version of NVIDIA's driver; "unknown" if it cannot be found."""
     if (program := shutil.which("nvidia-smi")) is None:
         return "unknown"
     asked = [program, "--query-gpu=driver_version", "--format=csv,noheader"]
@@ -233,7 +234,7 @@ def driver_version() -> str:
 
 
 def found_device(name: str) -> ComputeDevice:
-    """The device of a name: auto, cpu, cuda or cuda:N; raises ValueError with what is accepted."""
+    """The device with this name: auto, cpu, cuda or cuda:N; raises ValueError for others."""
     if name == "cpu":
         return CPU
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -254,7 +255,7 @@ def found_device(name: str) -> ComputeDevice:
 
 
 def device_of(given: ComputeDevice | torch.device | str) -> ComputeDevice:
-    """A device as it is, or that of torch's name for it."""
+    """A device from torch's device or name; a `ComputeDevice` is returned as it is."""
     if isinstance(given, ComputeDevice):
         return given
     where = torch.device(given)

@@ -21,14 +21,15 @@ from simfl.learning.parameters import Parameters, stack
 from simfl.learning.placing import placed_sets
 
 ROWS_PER_PASS = 1024
-"""Examples in one forward pass of an evaluation: bounds memory, and fixes the bits. On an
-accelerator: `evaluation_rows`."""
+"""Examples in one forward pass of an evaluation on a CPU. It bounds memory, and fixes the last
+bits. For accelerators see `evaluation_rows`.
+"""
 
 MODELS_PER_PASS = 8
-"""Models, or groups of models, that are evaluated together: bounds memory."""
+"""Models, or groups of models, that are evaluated together. Bounds memory."""
 
 MOST_REMEMBERED = 16
-"""Members of an ensemble whose outputs are kept until the next call: bounds memory."""
+"""Members of an ensemble whose outputs are cached until the next call. Bounds memory."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,9 @@ def outputs_of_each(
 ) -> Sequence[Tensor]:
     """Each model's outputs (rows, outputs) of the same inputs, in evaluation mode.
 
-    In one batched pass where that is faster: for convolutions of small images on a CPU. What a
-    model's outputs are does not depend on its company: on an accelerator each model is alone, with
-    many more rows in a pass.
+    In one batched pass where that is faster: for convolutions of small images on a CPU. A model's
+    outputs do not depend on the other models; on an accelerator each model has passes of its own,
+    with many more rows.
     """
     stacked = network.stacked
     gains = stacked is not None and stacked.convolves and not network.on.accelerates
@@ -75,7 +76,7 @@ def outputs_of_each(
         with torch.no_grad():
             by_chunk = [network.call_each(models, rows) for rows in _passes(network, inputs)]
         return [torch.cat(of_one) for of_one in zip(*by_chunk, strict=True)]
-    # A lone model has its double for company, where it would go to other kernels.
+    # A single model is doubled where one model would be computed by other kernels than several.
     company = [*models, *models[: int(stacked.needs_company and len(models) == 1)]]
     tensors = stack(company)
     with torch.no_grad():
@@ -87,7 +88,7 @@ def outputs_of_each(
 
 
 def _passes(network: Network, inputs: Tensor) -> Iterator[Tensor]:
-    """The rows of one forward pass after the other, where the network computes."""
+    """The rows of one forward pass after another, on the network's device."""
     rows = evaluation_rows(network) if network.on.accelerates else ROWS_PER_PASS
     return (network.on.moved(one).to(network.dtype) for one in torch.split(inputs, rows))
 
@@ -100,14 +101,14 @@ def mean_loss(network: Network, parameters: Mapping[str, Tensor], examples: Exam
 
 
 _Known = Mapping[tuple[int, ...], tuple[Parameters, Tensor]]
-"""Models and their outputs, by identity of the tensors."""
+"""Models and their outputs, by the identity of the models' tensors."""
 
 
 class Evaluator:
     """Evaluates models on named sets ("test", "validation", ...).
 
-    A figure never depends, to the last bit, on what else was evaluated. Asking for a set that is
-    absent raises ValueError. `seconds` is the wall time spent so far.
+    A figure never depends, down to the last bit, on what else was evaluated. A missing set raises
+    ValueError. `seconds` is the wall time spent so far.
     """
 
     def __init__(self, network: Network, sets: Mapping[str, Examples]) -> None:
@@ -122,8 +123,9 @@ class Evaluator:
     ) -> Metrics:
         """Loss and accuracy of the averaged outputs (logits) of `members` on the set `on`.
 
-        With `at_most`, on so many of its examples, a fixed random choice. Of several members, those
-        that stood in the call before, tensor for tensor, are not run again (`MOST_REMEMBERED`).
+        With `at_most`, on a fixed random choice of that many examples. The outputs of members that
+        were also in the previous call, with the very same tensors, are reused (up to
+        `MOST_REMEMBERED` members).
         """
         began = time.perf_counter()
         examples = self._set(on) if at_most is None else self._sample(on, at_most)
@@ -136,7 +138,7 @@ class Evaluator:
             for key, member in by_model.items()
         }
         if 1 < len(members) <= MOST_REMEMBERED:
-            self._known[on, at_most] = known  # with the models, so that nothing takes their place
+            self._known[on, at_most] = known  # with the models, which keeps their identities valid
         outputs = [known[_identity(member)][1] for member in members]
         metrics = self._scored(outputs, examples)
         self.seconds += time.perf_counter() - began
@@ -145,9 +147,9 @@ class Evaluator:
     def metrics_of_each(
         self, served: Iterable[Sequence[Parameters]], on: str = "test"
     ) -> list[Metrics]:
-        """`metrics` of each of `served`, which are taken a few at a time.
+        """`metrics` of each group of models in `served`, a few groups at a time.
 
-        Models that stand in several of those are run once, and different ones together where
+        A model that is in several groups is run once, and different models are run together where
         that is faster (`outputs_of_each`).
         """
         found = []
@@ -165,7 +167,7 @@ class Evaluator:
         return found
 
     def _scored(self, outputs: Sequence[Tensor], examples: Examples) -> Metrics:
-        """Of the mean of several models' outputs, each (rows, outputs)."""
+        """Metrics of the mean of several models' outputs, each (rows, outputs)."""
         total = outputs[0]
         for one in outputs[1:]:
             total = total + one
@@ -209,16 +211,16 @@ class Evaluator:
         )
 
     def close(self) -> None:
-        """Let go of the sets, and of what was kept of them."""
+        """Release the sets and the cached outputs."""
         for kept in (self._sets, self._samples, self._known):
             kept.clear()
 
     def num_examples(self, on: str = "test") -> int:
-        """How many examples the set `on` holds."""
+        """The number of examples in the set `on`."""
         return len(self._set(on))
 
     def holds(self, on: str) -> bool:
-        """Whether there is a set of this name."""
+        """Whether a set of this name exists."""
         return on in self._sets
 
     def _sample(self, on: str, count: int) -> Examples:
@@ -240,17 +242,17 @@ class Evaluator:
 
 
 def _identity(model: Parameters) -> tuple[int, ...]:
-    """The same for two models that are made of the same tensors."""
+    """A key that is equal for models with the very same tensors."""
     return tuple(map(id, model.values()))
 
 
 def mean_scores(
     evaluator: Evaluator, models: Sequence[Sequence[Parameters]], of_each: str | None = None
 ) -> dict[str, Any]:
-    """Loss and accuracy on the test set, means over several models of averaged outputs.
+    """Loss and accuracy on the test set, averaged over models (each with averaged member outputs).
 
-    With the key `flipped`, the same on that set, if it is held, and under `of_each` those of every
-    model: [loss, accuracy].
+    The key `flipped` has the same on the set of that name, if there is one; `of_each` has [loss,
+    accuracy] of every model.
     """
 
     def rows(on: str) -> list[list[float]]:
@@ -268,9 +270,9 @@ def mean_scores(
 def scores_at_clients(
     evaluator: Evaluator, models: Mapping[int, Sequence[Parameters]]
 ) -> list[list[float]]:
-    """[loss, accuracy] of each client's models, their outputs averaged, on its own data.
+    """[loss, accuracy] of each client's models, with outputs averaged, on its own data.
 
-    In order of the clients' numbers.
+    Clients are in order of their numbers.
     """
     found = [evaluator.metrics(models[client], client_set(client)) for client in sorted(models)]
     return [[metrics.loss, metrics.accuracy] for metrics in found]

@@ -1,7 +1,7 @@
 """Agents' losses as functions of one flat parameter vector, for optimisers.
 
-Losses are taken in evaluation mode and buffers stay as they are, so that a loss is a plain function
-of the trainable parameters.
+Losses are computed in evaluation mode and with fixed buffers, so that they are plain functions of
+the trainable parameters.
 """
 
 from __future__ import annotations
@@ -20,13 +20,17 @@ from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters
 
 MOST_FEATURES = 1024
-"""Up to which inputs are decorrelated: the time it takes grows with the third power."""
+"""The largest number of features to decorrelate: the time grows with its third power."""
 
 AFFINE_ROWS_PER_PASS = 1 << 14
-"""An affine model keeps little more than its inputs for the way back."""
+"""More rows than for other models: an affine model stores little more than its inputs for the
+backward pass.
+"""
 
 DAMPING = 1e-6
-"""Directions in which inputs hardly vary are stretched no further than this variance asks for."""
+"""Added to the variances of inputs, so that directions with hardly any variance are not scaled too
+much.
+"""
 
 
 class FlatLosses:
@@ -47,12 +51,12 @@ class FlatLosses:
 
     @property
     def num_agents(self) -> int:
-        """How many agents there are."""
+        """The number of agents."""
         return len(self._agents)
 
     @property
     def sizes(self) -> list[int]:
-        """Each agent's number of examples."""
+        """The number of examples of each agent."""
         return [len(one) for one in self._agents]
 
     def parameters(self, theta: FloatArray) -> Parameters:
@@ -82,7 +86,7 @@ class FlatLosses:
     ) -> tuple[FloatArray, FloatArray]:
         """The agents' mean losses (agents,) and their gradients (agents, d).
 
-        With `counts`, (examples,) per agent, each example counts that often.
+        With `counts`, an array (examples,) per agent, each example counts that many times.
         """
         losses, gradients = [], []
         for agent, examples in enumerate(self._agents):
@@ -95,7 +99,7 @@ class FlatLosses:
     def weighted(self, theta: FloatArray, shares: FloatArray) -> tuple[float, FloatArray]:
         """sum_i shares_i L_i(theta), for `shares` (agents,), and its gradient (d,).
 
-        One pass over the rows of all agents, for optimisers that ask often.
+        A single pass over the rows of all agents, for optimisers that call it often.
         """
         of_rows = np.repeat(shares / np.array(self.sizes), self.sizes)
         return self._with_gradient(theta, self._joined, of_rows)
@@ -105,23 +109,23 @@ class FlatLosses:
     ) -> float:
         """|largest eigenvalue| of the Hessian of one agent's mean loss, by power iteration.
 
-        It starts at `direction` (d,); every iteration is a Hessian-vector product.
+        Starts at `direction` (d,); every iteration is a Hessian-vector product.
         """
         size = 0.0
         for _ in range(iterations):
             norm = float(np.linalg.norm(direction))
-            if norm == 0.0:  # a direction without curvature: the Hessian sees no more of it
+            if norm == 0.0:  # no curvature in this direction: further products are zero, too
                 return 0.0
             direction = self._hessian_product(theta, self._agents[agent], direction / norm)
             size = float(np.linalg.norm(direction))
         return size
 
     def conditioner(self, shares: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """A symmetric linear map A of flat vectors: over z, theta = A z, optimisers are quick.
+        """A symmetric linear map A: optimisers converge fast in z, with theta = A z.
 
-        For an affine model it decorrelates the inputs of agents that count by `shares` (agents,),
-        so that the curvature of their mean loss depends on the objective alone; the identity for
-        others, and for inputs of more than MOST_FEATURES values.
+        For an affine model it decorrelates the agents' inputs, weighted by `shares` (agents,), so
+        that the curvature of their mean loss depends on the objective only. For other models, and
+        for more than MOST_FEATURES features, it is the identity.
         """
         if self._moments is None:
             return lambda flat: flat
@@ -141,7 +145,7 @@ class FlatLosses:
 
     @cached_property
     def _moments(self) -> FloatArray | None:
-        """Per agent the mean of x x^T over inputs x and a constant 1; None where it is no use."""
+        """Each agent's mean of x x^T, for inputs x extended by a 1; None if not applicable."""
         shapes = [self._weights[name].shape for name in self._names]
         # an affine network's parameters are one weight (outputs, features) and one bias (outputs,)
         if not self.network.affine or [len(shape) for shape in shapes] != [2, 1]:
@@ -157,7 +161,7 @@ class FlatLosses:
 
     @cached_property
     def _joined(self) -> Examples:
-        """All agents' examples, one agent's after the other's."""
+        """All agents' examples, one agent after another."""
         columns = zip(*((one.inputs, one.targets) for one in self._agents), strict=True)
         return Examples(*(torch.cat(column) for column in columns))
 

@@ -1,4 +1,4 @@
-"""Counts the activations that a forward pass keeps for the backward pass."""
+"""Counts the activations that a forward pass stores for the backward pass."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from simfl.learning.work import memory_of, on_meta
 
 
 def kept_bytes(module: nn.Module, *example: Tensor, by_layers: bool = False) -> float:
-    """Bytes that autograd keeps of one example's pass, each tensor once and none of the model's.
+    """Bytes that autograd stores in one example's pass, without the model's own tensors.
 
-    As `count_work`, on the meta device unless `by_layers` or where the module cannot run there.
-    Floating-point values count as float32, whatever the module's type is.
+    Tensors that share memory are counted once. As in `count_work`, the pass runs on the meta device
+    unless `by_layers` is set or the module cannot run there. Floating-point values count as
+    float32, whatever the module's type.
     """
     return on_meta(_kept, module, example, as_it_is=by_layers)
 
@@ -29,7 +30,7 @@ def _kept(module: nn.Module, example: tuple[Tensor, ...]) -> float:
         return kept[memory_of(tensor)]
 
     was_training = module.training
-    module.eval()  # one example has no statistics of a batch
+    module.eval()  # BatchNorm cannot normalise a batch of one
     try:
         with torch.enable_grad(), saved_tensors_hooks(keep, lambda tensor: tensor):
             outputs = module(*example)

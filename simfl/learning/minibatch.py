@@ -15,19 +15,20 @@ from simfl.learning.objective import Objective
 from simfl.learning.parameters import Parameters
 
 MATRICES = 3
-"""Axes of a stack of matrices."""
+"""The axes of a stack of matrices."""
 
 
 class Features(Protocol):
-    """How a loss gets at hidden activations."""
+    """Gives a loss access to hidden activations."""
 
     def __call__(
         self, parameters: Parameters, inputs: Tensor, layer: str | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The outputs, as of `Minibatch.forward`, and what enters `layer`: (jobs, rows, ...).
+        """The outputs of `Minibatch.forward`, and the input of `layer`: (jobs, rows, ...).
 
-        `layer` is a module's name, None the last module with parameters (the model's head). Raises
-        ValueError where the model has no such module, or calls it not once in a pass.
+        `layer` is a module's name; None stands for the last module with parameters (the model's
+        head). Raises ValueError if the model has no such module, or does not call it exactly once
+        per pass.
         """
 
 
@@ -35,7 +36,7 @@ class Descend(Protocol):
     """A faster form of `Minibatch.descended`, for all parameters of a model."""
 
     def __call__(self, model: Parameters, steps: int, rate: float, pull: float) -> Parameters:
-        """The model's parameters afterwards."""
+        """The model's parameters after the steps."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,13 @@ class Minibatch:
 
     inputs: (jobs, rows, ...); targets: (jobs, rows) class indices or (jobs, rows, outputs) values;
     valid: (jobs, rows), 1 for an example and 0 for padding; forward(parameters, inputs): the
-    model's outputs (jobs, rows, outputs); each(models, inputs): those of several models, one after
-    the other, for which the layers that they share with the first one, from the inputs on and
-    tensor for tensor, are run once; features(parameters, inputs, layer): outputs with what enters a
-    layer (`Features`); start: the weights the jobs started from; own: the briefs' own
-    tensors, stacked; common: the state's shared tensors (`Algorithm.common`); step: how many local
-    steps were made before this one; steps: (jobs,), how many each job makes in all; descend: how a
-    trainer has it computed what `descended` gives, where it knows a faster way.
+    model's outputs (jobs, rows, outputs); each(models, inputs): the outputs of several models, one
+    after another, where leading layers with the very same tensors as in the first model are run
+    once; features(parameters, inputs, layer): outputs and the input of a layer (`Features`); start:
+    the weights the jobs started from; own: the briefs' own tensors, stacked; common: the state's
+    shared tensors (`Algorithm.common`); step: the number of local steps before this one; steps:
+    (jobs,), the total number of steps of each job; descend: the trainer's faster way to compute
+    `descended`, if it has one.
     """
 
     inputs: Tensor
@@ -70,10 +71,10 @@ class Minibatch:
     def descended(
         self, model: Parameters, names: Collection[str], *, steps: int, rate: float, pull: float
     ) -> Parameters:
-        """Where plain gradient descent takes these of a stacked model's parameters on the batch.
+        """These of a stacked model's parameters after plain gradient descent on the batch.
 
-        So many steps of size `rate` down the mean loss plus pull / 2 times their squared distance
-        to where they begin. They have no gradient.
+        `steps` steps of size `rate` on the mean loss plus pull / 2 times the squared distance to
+        the start. The results have no gradient.
         """
         held = {name: one.detach() for name, one in model.items()}
         if self.descend is not None and held.keys() == set(names):
@@ -98,13 +99,13 @@ class Minibatch:
 
     @cached_property
     def shares(self) -> Tensor:
-        """What each row counts in its job's mean: (jobs, rows)."""
+        """The weight of each row in its job's mean: (jobs, rows)."""
         return self.valid / self.valid.sum(-1, keepdim=True).clamp(min=1)
 
 
 def plain_loss(parameters: Parameters, batch: Minibatch) -> Tensor:
-    """The mean loss of the model over each job's valid rows: what is minimised by default.
+    """The mean loss of the model over each job's valid rows: the default objective.
 
-    A trainer knows this very function, and may compute its gradient without autograd.
+    Trainers recognise this function, and may compute its gradient without autograd.
     """
     return batch.mean_loss(batch.forward(parameters, batch.inputs))

@@ -1,7 +1,7 @@
 """One model: names, sizes and cost of its tensors, initial weights, and a forward pass.
 
-A `Network` wraps any `torch.nn.Module`. The module serves as a template only: weights never live
-in it, they are passed in and handed back, so that one network serves every client and server.
+A `Network` wraps any `torch.nn.Module`. The module is only a template: weights are passed to its
+functions and returned, so that one network serves all clients and servers.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ loop: the module itself, a job at a time, because it has no batched form."""
 
 
 def seed_generator(seed: int, device: torch.device) -> None:
-    """Seed torch's generators, of the CPU and of this device, inside of `seeded`."""
+    """Seed torch's generators, of the CPU and of this device, inside a `seeded` block."""
     if device.type == "cuda":
         torch.manual_seed(seed)
-    else:  # `torch.manual_seed` spends its time on preparing devices that may come
+    else:  # faster than `torch.manual_seed`, which also prepares other devices
         torch.default_generator.manual_seed(seed)
 
 
 def generator_state(device: torch.device) -> Tensor:
-    """Where torch's generator of this device is."""
+    """The state of torch's generator for this device."""
     if device.type == "cuda":
         return torch.cuda.get_rng_state(device)
     return torch.default_generator.get_state()
@@ -53,7 +53,7 @@ def generator_state(device: torch.device) -> Tensor:
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Run a block on torch's generators seeded with `seed`; they are put back afterwards."""
+    """Seeds torch's generators for a block, and restores their states afterwards."""
     if device.type == "cuda":
         with torch.random.fork_rng(devices=[device]):
             seed_generator(seed, device)
@@ -68,11 +68,11 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
 
 
 class Network:
-    """A module, the shape of one example, and what is minimised.
+    """A module, the shape of one example, and the objective to minimise.
 
-    `factory` builds the module; its random initialisation is taken from torch's global generator,
-    which `initial` seeds and puts back. `input_shape` is one example's, without a batch axis.
-    `dtype` and `device` are those of weights and activations; `on` says more about the device.
+    `factory` builds the module; its random initialisation draws from torch's global generator,
+    which `initial` seeds and restores. `input_shape` is that of one example, without a batch axis.
+    `dtype` and `device` are those of weights and activations; `on` has more about the device.
     `precision` is that of products and convolutions in float32.
     """
 
@@ -104,7 +104,7 @@ class Network:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy is made anew from the factory, which must be picklable for that."""
+        """Copies are rebuilt from the factory, which must be picklable for that."""
         return Network, (*self._made_of, self.dtype, self.on, self.precision)
 
     @property
@@ -120,18 +120,18 @@ class Network:
         return Network(*self._made_of, self.dtype, device, self.precision)
 
     def computing(self) -> AbstractContextManager[None]:
-        """Within, products are as exact as `precision` says, and the same each time."""
+        """Within the block, products have the precision `precision`, and are reproducible."""
         return self.on.computing(self.precision)
 
     def casting(self) -> AbstractContextManager[Any]:
-        """Within, a module's own products round to bfloat16, if that is the `precision`."""
+        """Within the block, a module's products use bfloat16 if that is the `precision`."""
         if self.precision != "bfloat16" or self.dtype is not torch.float32:
             return nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16)
 
     @cached_property
     def template(self) -> Parameters:
-        """Tensors of the names, shapes and types of a model's; their values mean nothing."""
+        """Tensors with a model's names, shapes and types; their values have no meaning."""
         state = self._module.state_dict()
         return {name: state[name] for name in self.tensor_names}
 
@@ -149,12 +149,12 @@ class Network:
 
     @property
     def example_values(self) -> int:
-        """Values of one example."""
+        """The number of values of one example."""
         return math.prod(self.input_shape)
 
     @cached_property
     def layers(self) -> tuple[tuple[str, ...], ...]:
-        """Parameter names by the module that they belong to, in the model's order."""
+        """Parameter names grouped by module, in the model's order."""
         layers: dict[str, list[str]] = {}
         for name in self.parameter_names:
             layers.setdefault(name.rpartition(".")[0], []).append(name)
@@ -162,7 +162,7 @@ class Network:
 
     @contextmanager
     def listening(self, layer: str | None = None) -> Iterator[list[Tensor]]:
-        """What enters a module in every pass of `call`, or of the `loaded` one; see `Features`."""
+        """Records a module's inputs in passes of `call` and the `loaded` module; see `Features`."""
         name, heard = self.feature_layer(layer), []
 
         def hear(module: nn.Module, arguments: tuple[Any, ...]) -> None:
@@ -179,9 +179,9 @@ class Network:
                 handle.remove()
 
     def feature_layer(self, layer: str | None = None) -> str:
-        """The name of the module that features enter: the last one with parameters, or `layer`.
+        """The module whose inputs are the features: `layer`, or the last one with parameters.
 
-        Raises ValueError for a name that no module has.
+        Raises ValueError for an unknown name.
         """
         if layer is None:
             return self.layers[-1][0].rpartition(".")[0]
@@ -225,7 +225,7 @@ class Network:
 
     @cached_property
     def work(self) -> ModelWork:
-        """How much work the model is, by kind (see `count_work`)."""
+        """The model's work, by kind (see `count_work`)."""
         by_layers = self.stacked is not None and self.stacked.only_layers
         example = torch.zeros(1, *self.input_shape, dtype=self.dtype, device=self.device)
         with seeded(0, self.device):
@@ -233,7 +233,7 @@ class Network:
 
     @cached_property
     def memory(self) -> TrainingMemory:
-        """What training it takes of a device's memory."""
+        """The device memory that training the model needs."""
         example = torch.zeros(1, *self.input_shape, dtype=self.dtype, device=self.device)
         by_layers = self.stacked is not None and self.stacked.only_layers
         with seeded(0, self.device):
@@ -248,7 +248,8 @@ class Network:
     def loaded(self, tensors: Mapping[str, Tensor]) -> nn.Module:
         """A module with a copy of these values, in training mode, for a loop over steps.
 
-        It is always the same one: what it holds counts until the next call. `call` has another.
+        All calls return the same module, which keeps the values until the next call. `call` uses
+        another.
         """
         module = self._working
         held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
@@ -269,18 +270,18 @@ class Network:
     ) -> tuple[Tensor, Parameters]:
         """One model's outputs (rows, outputs) of inputs (rows, ...), and its buffers afterwards.
 
-        In training, running statistics move; the buffers in `parameters` are left untouched and
-        the moved ones returned; whoever trains seeds what the module draws. In evaluation it draws
-        the same numbers in every pass: what comes out depends on parameters and inputs alone, two
-        models are compared under the same draws, and a search that evaluates again and again meets
-        one function.
+        In training mode, updated running statistics are returned and those in `parameters` stay
+        unchanged; the caller seeds the generator that the module draws from. In evaluation mode,
+        every pass draws the same random numbers: outputs depend on parameters and inputs only,
+        models are compared under the same draws, and a search that evaluates repeatedly sees one
+        function.
         """
         if self._module.training != training:
             self._module.train(training)
         buffers = {name: parameters[name] for name in self.buffer_names}
         if training:
             buffers = {name: tensor.clone() for name, tensor in buffers.items()}
-        # What has a batched form draws nothing, and seeding would be a tenth of a tiny pass.
+        # Models with a batched form draw nothing; seeding would take a tenth of a tiny pass.
         fixed = not training and not self.stackable
         draws = seeded(0, self.device) if fixed else nullcontext()
         with draws, self.computing(), self.casting(), at_work(self._module, "forward"):
@@ -288,10 +289,10 @@ class Network:
         return self.one_tensor(outputs), buffers
 
     def call_each(self, models: Sequence[Mapping[str, Tensor]], inputs: Tensor) -> list[Tensor]:
-        """Several models' outputs (rows, outputs) of the same inputs, in evaluation.
+        """Several models' outputs (rows, outputs) of the same inputs, in evaluation mode.
 
-        To the last bit those of `call`; the modules that models share, from the inputs on and
-        tensor for tensor, are run once.
+        Bit-identical to those of `call`. Leading modules with the very same tensors in all models
+        are run once.
         """
         shared = self.shared_links(models)
         if not shared:
@@ -304,7 +305,7 @@ class Network:
         return [self._cast_back(one) for one in outputs]
 
     def shared_links(self, models: Sequence[Mapping[str, Tensor]]) -> int:
-        """How many modules of the chain, from the inputs on, several models have in common."""
+        """The number of leading modules of the chain that have the same tensors in all models."""
         first, *others = models
         common = all(one[name] is first[name] for one in others for name in self.layers[0])
         if not others or not common or not self.stackable:
@@ -322,14 +323,14 @@ class Network:
     def _through(
         self, links: Sequence[tuple[str, nn.Module]], model: Mapping[str, Tensor], inputs: Tensor
     ) -> Tensor:
-        """What modules of the chain make of inputs, one after the other."""
+        """The outputs of modules of the chain, called one after another."""
         for prefix, module in links:
             names = dict(module.named_parameters()) | dict(module.named_buffers())
             inputs = functional_call(module, {n: model[f"{prefix}.{n}"] for n in names}, (inputs,))
         return inputs
 
     def one_tensor(self, outputs: Any) -> Tensor:
-        """What the module gave, if that is a tensor; raises PartMisbehaves for anything else."""
+        """The module's result, if it is a tensor; raises PartMisbehaves for anything else."""
         if not isinstance(outputs, Tensor):
             raise PartMisbehaves(
                 f"{named(self._module, 'forward')} gave a {type(outputs).__name__}, accepted: one"
@@ -338,23 +339,23 @@ class Network:
         return self._cast_back(outputs)
 
     def _cast_back(self, outputs: Tensor) -> Tensor:
-        """Outputs in the network's own type, where `casting` had made another of it."""
+        """Outputs in the network's own type, which `casting` may have changed."""
         return outputs.to(self.dtype) if self.precision == "bfloat16" else outputs
 
     @cached_property
     def stacked(self) -> StackedForward | None:
-        """The forward pass of many models at once; None where some layer has no batched form."""
+        """The forward pass of many models at once; None if some layer has no batched form."""
         return None if isinstance(self._form, str) else self._form
 
     @property
     def not_stacked_because(self) -> str | None:
-        """Why there is no batched form; None where there is one."""
+        """Why there is no batched form; None if there is one."""
         return self._form if isinstance(self._form, str) else None
 
     @cached_property
     def _form(self) -> StackedForward | str:
-        """The batched form, or why there is none."""
-        with seeded(0, self.device):  # tracing and trying it out run the module
+        """The batched form, or the reason why there is none."""
+        with seeded(0, self.device):  # tracing and testing run the module
             try:
                 return StackedForward(self._module, self.input_shape)
             except NotStackable as reason:
@@ -362,7 +363,7 @@ class Network:
 
     @cached_property
     def chain(self) -> tuple[tuple[str, nn.Module], ...]:
-        """The modules, by name, of a model that calls one after the other, each of them once.
+        """The named modules of a model that calls one after another, each exactly once.
 
         Raises ValueError for any other model.
         """
@@ -382,26 +383,27 @@ class Network:
 
     @cached_property
     def hidden_units(self) -> HiddenUnits:
-        """The model's neurons and channels; raises ValueError where units cannot be told apart."""
+        """The model's neurons and channels; raises ValueError if units cannot be separated."""
         self._module.eval()
         return HiddenUnits(self.chain, dict(self._module.state_dict()), self.input_shape)
 
     @property
     def stackable(self) -> bool:
-        """Whether every layer has a batched form, so that nothing is drawn in evaluation."""
+        """Whether every layer has a batched form, so that evaluation draws no random numbers."""
         return self.stacked is not None
 
     @property
     def draws(self) -> bool:
-        """Whether training may draw random numbers, which whoever trains has to seed."""
+        """Whether training may draw random numbers, which the caller must seed."""
         return self.stacked is None or self.stacked.draws
 
     @property
     def kernel_family(self) -> KernelFamily:
         """How jobs are trained together.
 
-        A static rule of model, input shape and device kind (`convolution_form`), never of timings
-        or of how many jobs wait: it decides bits, so it is part of the numeric platform.
+        A fixed rule by model, input shape and kind of device (`convolution_form`), never by timings
+        or by the number of waiting jobs. It affects the last bits of results, and so is part of the
+        numeric platform.
         """
         if self.stacked is None:
             return "loop"

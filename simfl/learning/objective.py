@@ -17,8 +17,9 @@ Task = Literal["classification", "regression"]
 class Objective:
     """Cross entropy (nats) for classification, squared error for regression.
 
-    A regression's "accuracy" is the coefficient of determination R^2, so that both tasks have one
-    figure that grows towards 1. It is NaN where all targets are the same, as of a single example.
+    A regression's "accuracy" is the coefficient of determination R^2, so that both tasks have a
+    figure that increases towards 1. It is NaN if all targets are equal, for example with a single
+    example.
     """
 
     task: Task
@@ -33,7 +34,7 @@ class Objective:
         return ((outputs - targets) ** 2).sum(-1)
 
     def mean(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The mean of `per_example` over all rows, in fewer operations."""
+        """The mean of `per_example` over all rows, with fewer operations."""
         if self.task == "classification" and outputs.dim() == 2:
             return functional.cross_entropy(outputs, targets)
         return self.per_example(outputs, targets).mean()

@@ -11,7 +11,7 @@ from simfl.learning.parameters import Parameters, per_job_view
 from simfl.learning.task import Task
 
 OPTIMIZER_BUFFERS = {"sgd": ("momentum_buffer",), "adam": ("exp_avg", "exp_avg_sq")}
-"""What each optimizer keeps per parameter, by torch.optim's names."""
+"""The state of each optimizer per parameter, with torch.optim's names."""
 
 ADAM_BETAS = (0.9, 0.999)
 ADAM_EPSILON = 1e-8
@@ -19,9 +19,9 @@ ADAM_EPSILON = 1e-8
 
 
 class LoopOptimizer:
-    """SGD and Adam on the tensors of one job, in place: to the last bit what `torch.optim` does.
+    """SGD and Adam on the tensors of one job, in place; bit-identical to `torch.optim`.
 
-    `leaves` are the job's trainable parameters, by name. `buffers` is what the optimizer holds, by
+    `leaves` are the job's trainable parameters, by name. `buffers` is the optimizer's state, by
     "<buffer>/<parameter>"; a parameter that never had a gradient has none.
     """
 
@@ -38,7 +38,7 @@ class LoopOptimizer:
         }
 
     def step(self, gradients: Sequence[Tensor | None]) -> None:
-        """One step; `gradients` are in the order of the leaves, None where there is none."""
+        """One step; `gradients` are in the order of the leaves, None for a leaf without one."""
         self.steps += 1
         local = self.local
         with torch.no_grad():
@@ -95,14 +95,15 @@ class StackedOptimizer:
             for name in trainable
             for buffer in kept
         }
-        # Reused from step to step: fresh memory of this size costs more than the arithmetic.
+        # Reused at every step: allocating memory of this size costs more than the arithmetic.
         self._changes = {name: torch.empty_like(parameters[name].detach()) for name in trainable}
         self._adam_rates = self._adam_scales = self.rates
 
     def step(self, number: int, live: int, gradients: Parameters, masks: Parameters) -> None:
         """The first `live` jobs take step `number` (from 0), in place."""
         if self.local.optimizer == "adam":
-            # Powers are taken by Python per job: a vector kernel's could depend on the position.
+            # Python computes the powers per job; a vector kernel's result could depend on the
+            # position.
             counts = [before + number + 1 for before in self.steps_before]
             first, second = ADAM_BETAS
             corrections = [1 - first**count for count in counts]
@@ -120,7 +121,7 @@ class StackedOptimizer:
                 parameter -= change
 
     def _change(self, name: str, gradient: Tensor, live: int) -> Tensor:
-        """What to take off the parameter: the learning rate times the optimizer's direction."""
+        """The change to subtract from the parameter: learning rate times direction."""
         out = self._changes[name][:live]
         if self.local.optimizer == "adam":
             first, second = ADAM_BETAS
@@ -135,5 +136,5 @@ class StackedOptimizer:
         return torch.mul(per_job_view(self.rates[:live], gradient), gradient, out=out)
 
     def _moved(self, key: str, share: float, addend: Tensor) -> Tensor:
-        """`share * buffer + addend`, kept."""
+        """Updates a buffer to `share * buffer + addend`, and returns it."""
         return self.buffers[key][: len(addend)].mul_(share).add_(addend)

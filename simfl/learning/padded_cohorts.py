@@ -1,8 +1,8 @@
 """Cohorts on an accelerator: one fixed size, smaller ones only if memory runs out.
 
 A kernel there may be chosen by the number of jobs, so every cohort is padded to the size that
-`cohort_size.py` gives. Whether bits then depend on company is found out, once for every shape of
-steps: the first jobs take two steps in several arrangements.
+`cohort_size.py` gives. Once for every shape of steps, a test finds out whether the bits of a job
+depend on the other jobs in its cohort: the first jobs take two steps in several arrangements.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from simfl.learning.parameters import Parameters
 from simfl.learning.task import Task
 
 Shape = tuple[int, int]
-"""Rows of a step, and values that the optimizer keeps per weight."""
+"""Rows of a step, and the number of optimizer values per weight."""
 
 
 @dataclass(frozen=True)
 class Remark:
-    """Something odd about cohorts on a device of this kind; `kind` is the warning's."""
+    """A problem with cohorts on a kind of device; `kind` is that of the warning."""
 
     kind: str
     device: str
@@ -40,7 +40,7 @@ WARNINGS = {
 
 
 def notices_of(remarks: Sequence[Remark]) -> list[Notice]:
-    """What the manifest warns of; the same remark made twice is told once, and counted."""
+    """Warnings for the manifest; identical remarks are shown once, and counted."""
     found = []
     for kind, what in WARNINGS.items():
         of_kind = [one for one in remarks if one.kind == kind]
@@ -52,30 +52,30 @@ def notices_of(remarks: Sequence[Remark]) -> list[Notice]:
 
 
 Compute = Callable[[Sequence[Task], int], list[Update]]
-"""The updates of tasks, of a cohort padded to so many jobs."""
+"""Computes the updates of tasks, in a cohort padded to this number of jobs."""
 
 HALVINGS_CHECKED = 2
-"""How many times a cohort may be halved without a doubt."""
+"""How many times a cohort may be halved while the bits are still known to stay the same."""
 
 STEPS_CHECKED = 2
 FEWEST_CHECKED = 4
-"""Steps, and jobs that differ, by which company is tried out."""
+"""The number of steps, and of different jobs, in the test whether other jobs affect bits."""
 
 
 def shape_of(task: Task) -> Shape:
-    """Of a task's steps."""
+    """The shape of a task's steps."""
     return step_shape(len(task.examples), task.brief.recipe.local)
 
 
 def step_shape(num_examples: int, local: LocalTraining) -> Shape:
-    """Of the steps of a client with so many examples."""
+    """The shape of the steps of a client with this number of examples."""
     return padded_rows(num_examples, local.batch_size), local.optimizer_states
 
 
 class PaddedCohorts:
-    """Trains tasks in cohorts of fixed sizes; `compute` does it, and may run out of memory.
+    """Trains tasks in cohorts of fixed sizes; `compute` does the work, and may run out of memory.
 
-    `remarks` are those that nobody has taken out yet.
+    `remarks` are those that callers have not removed yet.
     """
 
     def __init__(self, network: Network, compute: Compute) -> None:
@@ -86,13 +86,13 @@ class PaddedCohorts:
         self.remarks: list[Remark] = []
 
     def size(self, shape: Shape) -> int:
-        """To how many jobs cohorts are padded now."""
+        """The number of jobs to which cohorts are currently padded."""
         if shape not in self._sizes:
             self._sizes[shape] = cohort_jobs(self._network, *shape)
         return self._sizes[shape]
 
     def train(self, tasks: Sequence[Task]) -> list[Update]:
-        """The updates of tasks whose steps have one shape, in their order."""
+        """The updates of tasks whose steps have the same shape, in their order."""
         shape = shape_of(tasks[0])
         if shape not in self._same:
             self._check(shape, tasks)
@@ -110,7 +110,7 @@ class PaddedCohorts:
         self.remarks.append(Remark(kind, self._network.on.kind, text))
 
     def _try(self, shape: Shape, tasks: Sequence[Task], size: int) -> list[Update] | None:
-        """The updates, or None where they take more memory than there is."""
+        """The updates, or None if they need more memory than available."""
         on = self._network.on
         try:
             on.claim(size * job_bytes(self._network, *shape))
@@ -118,7 +118,7 @@ class PaddedCohorts:
         except torch.OutOfMemoryError:
             if size <= SMALLEST_COHORT:
                 raise
-        on.recover()  # no frame of what failed holds a tensor any more
+        on.recover()  # after the frame of the failed call, and with it its tensors, is gone
         return None
 
     def _halve(self, shape: Shape) -> None:
@@ -131,18 +131,18 @@ class PaddedCohorts:
             self._remark("company_may_show", unknown)
 
     def _check(self, shape: Shape, tasks: Sequence[Task]) -> None:
-        """Find out among which sizes, places and company a job's bits are the same.
+        """Tests for which cohort sizes, positions and other jobs a job's bits are the same.
 
-        The same jobs in the same places; in reverse order and half of them with other company; the
-        first ones in halved cohorts.
+        The test runs the same jobs in the same places; half of them in reverse order, with padding
+        instead of the others; and the first ones in halved cohorts.
         """
         size = self.size(shape)
         self._same[shape] = frozenset()
         short = [_shortened(task) for task in tasks[:size]]
-        while len(short) < min(size, FEWEST_CHECKED):  # the same client's in another order
+        while len(short) < min(size, FEWEST_CHECKED):  # the same client with other seeds
             short.append(replace(short[0], seed=short[0].seed + len(short)))
         expected = self._try(shape, short, size)
-        if expected is None:  # larger cohorts than memory has room for: nothing to compare with
+        if expected is None:  # not even this cohort fits: nothing to compare with
             return
         half = -(-len(short) // 2)
         turned = range(half - 1, -1, -1)
@@ -178,7 +178,7 @@ def _shortened(task: Task) -> Task:
 
 
 def _equal(found: Sequence[Update], expected: Sequence[Update]) -> bool:
-    """Whether updates are the same to the last bit."""
+    """Whether updates are bit-identical."""
     return all(
         _same_bits(one.payload, other.payload)
         and _same_bits(one.memory.optimizer, other.memory.optimizer)
@@ -194,5 +194,5 @@ def _same_bits(one: Parameters, other: Parameters) -> bool:
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """What a tensor is made of, so that NaN is NaN."""
+    """A tensor's bytes, so that NaN equals NaN."""
     return tensor.contiguous().view(-1).view(torch.uint8)

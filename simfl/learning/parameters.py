@@ -17,7 +17,7 @@ from torch import Tensor
 Parameters = dict[str, Tensor]
 
 BYTES_PER_VALUE = 4
-"""What one value costs on the wire (float32), whatever precision the simulation computes in."""
+"""The size of a value on the wire (float32), whatever precision the simulation computes in."""
 
 
 def size_bytes(values: Mapping[str, Tensor]) -> int:
@@ -38,7 +38,7 @@ def squared_distance(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) ->
 
 
 class _SquaredDistance(torch.autograd.Function):
-    """Of tensors taken in pairs; in half the passes over them that autograd would make of it."""
+    """Squared distance of pairs of tensors, in half the passes that autograd needs."""
 
     @staticmethod
     def forward(ctx: Any, *pairs: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ class _SquaredDistance(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         pairs, moved = ctx.saved_tensors, ctx.moved
-        if torch.is_grad_enabled():  # a gradient of this one must find where it comes from
+        if torch.is_grad_enabled():  # a second derivative needs the graph of these differences
             moved = [left - right for left, right in zip(pairs[::2], pairs[1::2], strict=True)]
         found: list[Tensor | None] = []
         needs = zip(ctx.needs_input_grad[::2], ctx.needs_input_grad[1::2], strict=True)
@@ -61,24 +61,25 @@ class _SquaredDistance(torch.autograd.Function):
 
 
 class Source(Protocol):
-    """Where tensors lie that somebody else has computed."""
+    """Holds tensors that another process has computed."""
 
     def fetched(self, one: Elsewhere) -> Parameters:
-        """They themselves."""
+        """The tensors."""
 
     def has(self, one: Elsewhere) -> bool:
-        """Whether they are still there."""
+        """Whether the tensors are still available."""
 
     def partial_sums(
         self, weights: Sequence[float], members: Mapping[int, Elsewhere]
     ) -> Sequence[Any]:
-        """Parts of a sum with these weights (`sums.PartialSum`) that hold these members."""
+        """Parts of a sum with these weights (`sums.PartialSum`) that contain these members."""
 
 
 class Elsewhere(dict[str, Tensor]):
-    """Named tensors that lie elsewhere until somebody looks at one of them.
+    """Named tensors that are fetched from elsewhere when one of them is used.
 
-    `at` says where in the `source`; `finite`, whether they hold neither NaN nor infinity.
+    `at` is their location in the `source`; `finite` tells whether they are free of NaN and
+    infinity.
     """
 
     def __init__(self, source: Source, at: Any, *, finite: bool) -> None:
@@ -138,14 +139,17 @@ class Elsewhere(dict[str, Tensor]):
 
 
 def all_finite(values: Mapping[str, Tensor]) -> bool:
-    """Whether no tensor holds a NaN or an infinity: only those times 0 are not 0, but NaN."""
+    """Whether no tensor contains a NaN or an infinity."""
     if isinstance(values, Elsewhere):
         return values.finite
     return all(map(_finite, values.values()))
 
 
 def _finite(tensor: Tensor) -> bool:
-    """One pass says yes; a sum that is not finite may have become too large, and says nothing."""
+    """Whether all values are finite, usually found in one pass.
+
+    A sum that is not finite may be an overflow. Then 0 times the values is summed, which is NaN
+    only for NaN and infinity."""
     return cmath.isfinite(tensor.sum().item()) or not bool((0 * tensor).sum().isnan())
 
 
@@ -157,7 +161,7 @@ def per_job_view(per_job: Tensor, tensor: Tensor) -> Tensor:
 def stack(
     members: Sequence[Parameters], names: Sequence[str] | None = None, *, share: bool = False
 ) -> Parameters:
-    """Tensors of several jobs as one, by name. `share`: one view where all jobs have the same."""
+    """Stacks jobs' tensors by name; with `share`, a view where all jobs have the same tensor."""
     stacked: Parameters = {}
     for name in members[0] if names is None else names:
         column = [member[name] for member in members]
@@ -172,9 +176,10 @@ def stack(
 def unstack(
     stacked: Parameters, *, share: bool = False, stays: Collection[str] = ()
 ) -> list[Parameters]:
-    """Each job's slices, as tensors of its own: a view (`share`) keeps the whole stack alive.
+    """Each job's slices as tensors of its own; with `share`, views, which keep the stack alive.
 
-    What `stays` with a client keeps no other tensor of its job alive, nor in files.
+    Tensors named in `stays` share no memory with the job's other tensors, and so do not keep them
+    alive, or in files.
     """
     tensors = {name: tensor.detach() for name, tensor in stacked.items()}
     if not share and any(one.device.type != "cpu" for one in tensors.values()):
@@ -185,14 +190,14 @@ def unstack(
 
 
 PLACE_BYTES = 512
-"""What an accelerator's allocator begins tensors at multiples of."""
+"""An accelerator's allocator aligns tensors to multiples of this."""
 
 
 def _each_in_one(stacked: Parameters, stays: Collection[str]) -> list[Parameters]:
-    """Each job's slices, as parts of one tensor for each type of number and for what `stays`.
+    """Each job's slices, as parts of one tensor per data type (two with `stays`).
 
-    On an accelerator a copy takes longer to start than to make: one of a job's whole model takes
-    as long as one of a bias.
+    On an accelerator, launching a copy takes longer than the copy: copying a job's whole model
+    takes as long as copying one bias.
     """
     apart: Callable[[Tensor], Any] = torch.unbind_copy
     jobs: list[Parameters] = [{} for _ in next(iter(stacked.values()), ())]

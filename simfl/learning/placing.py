@@ -1,6 +1,6 @@
-"""Places examples on the compute device, if they fit, or copies them on demand.
+"""Places examples on the compute device if they fit, and otherwise copies them on demand.
 
-Where they lie changes no bit.
+Their place does not affect results.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from simfl.learning.network import Network
 def placed_shards(shards: Sequence[Examples], network: Network) -> list[Examples]:
     """Clients' data for training.
 
-    For an accelerator they are parts of one tensor, in its memory or in this machine's: a cohort
-    then takes its rows out of that, and needs no copy of its clients' data.
+    For an accelerator they become parts of one tensor, in its memory or on the host: a cohort then
+    gathers its rows from that tensor, without copying its clients' data.
     """
     on = network.on
     cast = [one.placed(network.dtype, CPU.torch if on.accelerates else on.torch) for one in shards]
@@ -35,7 +35,7 @@ def placed_shards(shards: Sequence[Examples], network: Network) -> list[Examples
 
 
 def placed_sets(sets: Mapping[str, Examples], network: Network) -> dict[str, Examples]:
-    """Sets to evaluate models on; those that are in place already stay as they are."""
+    """Sets to evaluate models on; those already in place are returned as they are."""
     on = network.on
     if not on.accelerates:
         return {name: one.placed(network.dtype, on.torch) for name, one in sets.items()}
@@ -52,7 +52,7 @@ def placed_sets(sets: Mapping[str, Examples], network: Network) -> dict[str, Exa
 
 
 def _fit(sets: Sequence[Examples], network: Network) -> bool:
-    """Whether the device has room for all of them."""
+    """Whether they all fit in the memory of the device."""
     total_bytes = network.on.total_bytes
     assert total_bytes is not None
     needed = sum(one.inputs.numel() * _width(one, network) for one in sets)
@@ -60,5 +60,5 @@ def _fit(sets: Sequence[Examples], network: Network) -> bool:
 
 
 def _width(one: Examples, network: Network) -> int:
-    """Bytes of a value once it is cast; bytes stay bytes."""
+    """Bytes per value after the cast; integers are not cast."""
     return network.dtype.itemsize if one.inputs.is_floating_point() else one.inputs.itemsize

@@ -1,7 +1,7 @@
 """The layout of several players' predictors in one set of weights.
 
-A tensor named "player-<k>/<parameter>" belongs to player k's predictor alone; whatever has a
-parameter's own name is common to all of them.
+A tensor named "player-<k>/<parameter>" belongs to player k's predictor; tensors with plain
+parameter names are common to all players.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ _PREFIX = "player-"
 
 
 def action_name(player: int, name: str) -> str:
-    """The name, among all weights, of a parameter of a player's predictor."""
+    """The name of a parameter of a player's predictor in the set of weights."""
     return f"{_PREFIX}{player}/{name}"
 
 
 def players_of(names: Iterable[str]) -> list[int]:
-    """The players whose predictors are among these names, in order; none, of a common model."""
+    """The players with predictors among these names, in order; none for a common model."""
     own = {name.partition("/")[0] for name in names if name.startswith(_PREFIX)}
     return sorted(int(one.removeprefix(_PREFIX)) for one in own)
 
 
 def action_of(weights: Parameters, player: int) -> Parameters:
-    """A player's predictor, under the parameters' own names."""
+    """A player's predictor, under the plain parameter names."""
     prefix = action_name(player, "")
     return {
         name.removeprefix(prefix): one for name, one in weights.items() if name.startswith(prefix)
@@ -33,12 +33,12 @@ def action_of(weights: Parameters, player: int) -> Parameters:
 
 
 def model_of(weights: Parameters, player: int) -> Parameters:
-    """What is common and a player's predictor: a whole model."""
+    """The common tensors with a player's predictor: a complete model."""
     common = {name: one for name, one in weights.items() if not name.startswith(_PREFIX)}
     return {**common, **action_of(weights, player)}
 
 
 def models_of(weights: Parameters) -> list[Parameters]:
-    """Every player's model, whose mean of outputs is the prediction; a common model alone."""
+    """Every player's model (their mean output is the prediction), or the single common model."""
     players = players_of(weights)
     return [model_of(weights, player) for player in players] if players else [weights]

@@ -17,14 +17,15 @@ from simfl.learning.parameters import Parameters
 from simfl.learning.players import action_of, model_of, models_of, players_of
 
 Slope = Callable[[FloatArray], tuple[float, FloatArray]]
-"""The loss and its gradient at a place, both flat."""
+"""The loss and its gradient at a point, both as flat vectors."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """A search for a player's best response: full-batch Adam, from where the player stands.
+    """A search for a player's best response: full-batch Adam from the player's current action.
 
-    Its steps are short; `descend` goes on from there, within the `bound`, and as far as it likes.
+    Adam takes short steps; `descend` continues from there, within the `bound`, with steps of any
+    length.
     """
 
     steps: int
@@ -33,9 +34,9 @@ class Response:
     descend: Callable[[Slope, FloatArray], object]
 
     def gain(self, network: Network, weights: Parameters, player: int, own: Examples) -> float:
-        """The player's loss in the ensemble, less the least that the search finds; never negative.
+        """The player's loss in the ensemble minus the smallest one found; never negative.
 
-        `own` are its examples; the other players and what is common to all stand still.
+        `own` are the player's examples; other players and common tensors are fixed.
         """
         examples = own.cast(network.dtype, network.device)
         players, model = players_of(weights), model_of(weights, player)
@@ -78,7 +79,7 @@ class Response:
 def _summed(
     network: Network, weights: Parameters, players: list[int], examples: Examples
 ) -> Tensor:
-    """The sum of these players' outputs (rows, outputs); 0 of nobody's."""
+    """The sum of these players' outputs (rows, outputs); 0 for no players."""
     total = torch.zeros((), dtype=network.dtype, device=network.device)
     for one in players:
         total = total + outputs_of(network, model_of(weights, one), examples.inputs)
@@ -86,7 +87,7 @@ def _summed(
 
 
 def class_probabilities(network: Network, weights: Parameters, inputs: FloatArray) -> FloatArray:
-    """Softmax (rows, classes) of the players' mean outputs, or of a common model's."""
+    """Softmax (rows, classes) of the players' mean outputs, or of a common model's outputs."""
     members, rows = models_of(weights), torch.as_tensor(inputs).to(network.device, network.dtype)
     total = outputs_of(network, members[0], rows)
     for member in members[1:]:

@@ -1,8 +1,8 @@
 """The plain reference trainer: one client after another, with autograd.
 
-Read this file to know what a job computes. The batched trainer must give the same, and trains by it
-what has no batched form: with the weights in place in one module, it is as quick as the loop that
-one would write for that model.
+This file defines what a job computes. The batched trainer must give the same results, and uses this
+trainer for models without a batched form: since the weights are loaded into one module, it is as
+fast as a training loop written for that model.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from simfl.learning.task import Task
 from simfl.learning.trainer import Augmentation, Loss, Trainer
 
 FEW_VALUES = 1 << 20
-"""Values of all steps' inputs up to which they are gathered in one piece."""
+"""The most input values, over all steps, that are gathered in one piece."""
 
 
 class SequentialTrainer(Trainer):
@@ -39,7 +39,7 @@ class SequentialTrainer(Trainer):
 def train_one(
     network: Network, loss: Loss, augmentation: Augmentation | None, task: Task
 ) -> Update:
-    """One client's job. Weights that diverge (NaN, infinity) are returned as they are."""
+    """The update of one client's job. Diverged weights (NaN, infinity) are returned as they are."""
     measures = task.measures(network)
     batches = task.batches(network)
     draws = augmentation is not None or network.draws
@@ -53,9 +53,9 @@ def train_one(
 
 
 class _LocalRun:
-    """One job while it is computed, in the module that the network keeps for this.
+    """One job during its computation, in the module that the network keeps for this purpose.
 
-    What an algorithm's loss sees carries a job axis of length 1.
+    An algorithm's loss gets tensors with a job axis of length 1.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class _LocalRun:
         self.steps = torch.zeros(1, dtype=torch.int64)
 
     def train(self, batches: Sequence[Tensor]) -> Parameters:
-        """Take one optimizer step per batch; returns what the optimizer holds afterwards."""
+        """Take one optimizer step per batch; returns the optimizer's state afterwards."""
         task = self.task
         leaves = {name: self.parameters[name] for name in self.trainable}
         optimizer = LoopOptimizer(task, leaves)
@@ -103,7 +103,7 @@ class _LocalRun:
                 if (gradient := gradients.get(name)) is not None:
                     gradient.masked_fill_(~mask, 0.0)
             optimizer.step(list(gradients.values()))
-            with torch.no_grad():  # weight decay and kept momentum move masked entries too
+            with torch.no_grad():  # weight decay and kept momentum change masked entries, too
                 for name, mask in self.masks.items():
                     moved = self.parameters[name]
                     moved.copy_(torch.where(mask, moved, task.start[name]))
@@ -127,13 +127,13 @@ class _LocalRun:
         return {name: gradient / num_rows for name, gradient in total.items()}
 
     def tensors(self) -> Parameters:
-        """A copy of the model as it is now, and of what was trained beside it."""
+        """A copy of the current model, and of the tensors trained beside it."""
         held = {**self.parameters, **dict(self.module.named_buffers())}
         names = (*self.task.parameter_names(self.network), *self.network.buffer_names)
         return {name: held[name].detach().clone() for name in names}
 
     def _rows(self, batches: Sequence[Tensor]) -> Iterator[Examples]:
-        """The examples of each step: gathered all at once where they are few."""
+        """The examples of each step; small data are gathered all at once."""
         examples, moved = self.task.examples, self.network.on.moved
         values = examples.inputs[0].numel() * sum(len(rows) for rows in batches)
         if values > FEW_VALUES:
@@ -154,7 +154,7 @@ class _LocalRun:
         inputs = augmented(examples.inputs.to(self.network.dtype), self.augmentation)
         if self.loss is plain_loss:
             return self.network.objective.mean(self._outputs(inputs), examples.targets)
-        # Taken anew at every step, because a view keeps to what it was taken of.
+        # New views in every step: a view depends on the tensor's state when it was created.
         self.given = {name: tensor[None] for name, tensor in self.parameters.items()}
         batch = Minibatch(
             inputs=inputs[None],
@@ -175,8 +175,8 @@ class _LocalRun:
     def _forward(self, parameters: Parameters, inputs: Tensor) -> Tensor:
         """The outputs (models, rows, outputs) of stacked models for inputs (models, rows, ...).
 
-        Running statistics are the job's, and move with it, in a pass of the job's own model;
-        parameters that bring buffers use those, and leave the job's alone.
+        A pass of the job's own model updates the job's running statistics; parameters that come
+        with buffers use those, and leave the job's unchanged.
         """
         network, buffers = self.network, dict(self.module.named_buffers())
         own = all(parameters[name] is self.given[name] for name in network.parameter_names)
@@ -190,18 +190,18 @@ class _LocalRun:
             passes.append(network.call({**buffers, **tensors}, rows, training=True))
         if len(passes) == 1 and not brings_buffers(self.network, parameters):
             for name, moved in passes[0][1].items():
-                # Unseen by autograd, as BatchNorm moves its own: a loss may run the model twice.
+                # Not recorded by autograd, as in BatchNorm itself: a loss may run the model twice.
                 buffers[name].data.copy_(moved)
         return torch.stack([outputs for outputs, _ in passes])
 
     def _each(self, models: Iterable[Parameters], inputs: Tensor) -> Iterator[Tensor]:
-        """The outputs of one stack of models after the other."""
+        """The outputs of one stack of models after another."""
         return (self._forward(parameters, inputs) for parameters in models)
 
     def _features(
         self, parameters: Parameters, inputs: Tensor, layer: str | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The outputs, and what enters a layer; see `Features`."""
+        """The outputs, and the input of a layer; see `Features`."""
         with self.network.listening(layer) as heard:
             outputs = self._forward(parameters, inputs)
         if len(heard) != len(inputs):
@@ -210,26 +210,26 @@ class _LocalRun:
         return outputs, torch.stack(heard)
 
     def _outputs(self, inputs: Tensor) -> Tensor:
-        """The job's own model's outputs (rows, outputs) of inputs (rows, ...)."""
+        """Outputs (rows, outputs) of the job's own model for inputs (rows, ...)."""
         with self.network.casting(), at_work(self.module, "forward"):
             outputs = self.module(inputs)
         return self.network.one_tensor(outputs)
 
 
 def augmented(inputs: Tensor, augmentation: Augmentation | None) -> Tensor:
-    """Each example changed on its own: inputs (rows, ...) in and out."""
+    """Each example changed separately: inputs (rows, ...) in and out."""
     if augmentation is None:
         return inputs
     return augmentation(inputs)
 
 
 def brings_buffers(network: Network, parameters: Parameters) -> bool:
-    """Whether `parameters` carry their own running statistics."""
+    """Whether `parameters` include their own running statistics."""
     return any(name in parameters for name in network.buffer_names)
 
 
 def one_loss_per_job(losses: Tensor, jobs: int) -> Tensor:
-    """`losses`, after checking what an algorithm's loss returned: raises ValueError."""
+    """`losses`, after a check of what an algorithm's loss returned; raises ValueError."""
     if losses.shape != (jobs,):
         raise ValueError(
             f"loss: an algorithm's loss returns one value per job, shape ({jobs},); "

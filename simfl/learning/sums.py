@@ -1,9 +1,9 @@
 """Weighted sums and means of models, bit-identical for any grouping of their members.
 
-A sum is a tree over its members in canonical order: of four neighbours the second is joined to
-the first, then the third, then the fourth; so are then every four such branches, and so on upwards.
-A `PartialSum` holds some of the members, joined as far as they can be, and partial sums are merged
-in any order: a join is always of the same two, whoever held what.
+A sum is a tree over its members in canonical order: of four neighbours, the second is added to the
+first, then the third, then the fourth; the sums of four such branches are added in the same way,
+and so on upwards. A `PartialSum` holds some of the members, added as far as possible, and partial
+sums can be merged in any order: an addition always has the same two operands, whoever held them.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ from torch import Tensor
 from simfl.learning.parameters import Elsewhere, Parameters
 
 SUMS = "tree of 4"
-"""What the last bits of a sum depend on beside the platform, for the keys of results."""
+"""The method that determines the last bits of a sum, for the keys of stored results."""
 
 FAN = 4
-"""Branches under one branch. The fewer, the sooner sums of a few neighbours are whole branches; two
-would have every other join write to a place of its own, and take half as long again."""
+"""Branches per node. Fewer let sums of a few neighbours become complete branches sooner; but with
+two, every other addition would need a buffer of its own, and sums take half as long again.
+"""
 
 FEW_VALUES = 1 << 12
-"""Values of a tensor up to which all such tensors of a member are joined as one row of a matrix."""
+"""Tensors up to this size are added together, as one row of a matrix per member."""
 
 PIECE_VALUES = 1 << 17
-"""Values of larger tensors that are joined at a time, so that what is made stays in the cache."""
+"""The piece of larger tensors that is added at a time, so that sums stay in the cache."""
 
 MOST_AT_ONCE = 64
-"""Members that are joined at a time: each has its row of that matrix."""
+"""The largest number of members added at a time; each has a row of the matrix."""
 
 Branch = tuple[int, int]
-"""Level and place in the tree: members from place * FAN^level on, FAN^level or what is left."""
+"""Level and place in the tree: FAN^level members (or fewer) from place * FAN^level on."""
 
 
 def weighted_sum(members: Sequence[Parameters], weights: Iterable[float]) -> Parameters:
@@ -50,7 +51,7 @@ def weighted_sum(members: Sequence[Parameters], weights: Iterable[float]) -> Par
             elsewhere.setdefault(id(one.source), {})[place] = one
         else:
             here[place] = one
-    for lying in elsewhere.values():  # only what they sum to comes here
+    for lying in elsewhere.values():  # only their sums are fetched
         for part in next(iter(lying.values())).source.partial_sums(whole.weights, lying):
             whole.merge(part)
     whole.add(here)
@@ -58,15 +59,15 @@ def weighted_sum(members: Sequence[Parameters], weights: Iterable[float]) -> Par
 
 
 def weighted_mean(members: Sequence[Parameters], weights: Iterable[float]) -> Parameters:
-    """`sum_i weights_i * members_i / sum_i weights_i`: as `weighted_sum`, with `shares`.
+    """`sum_i weights_i * members_i / sum_i weights_i`: `weighted_sum` with normalised weights.
 
-    The mean of one member is that member, its very tensors.
+    The mean of a single member is that member itself, with the same tensors.
     """
     return weighted_sum(members, shares(weights))
 
 
 def shares(weights: Iterable[float]) -> list[float]:
-    """The weights of a mean, over their sum; raises ValueError where that is 0."""
+    """Weights divided by their sum, for a mean; raises ValueError if the sum is 0."""
     each = [float(weight) for weight in weights]
     whole = math.fsum(each)
     if whole == 0.0:
@@ -77,9 +78,9 @@ def shares(weights: Iterable[float]) -> list[float]:
 class PartialSum:
     """Some of the members of `sum_i weights_i * members_i`.
 
-    `weights` are those of all members of the whole sum, in canonical order; which of them are here
-    (`held`, by place) is said by `add` and `merge`. Integer tensors (BatchNorm's step counter) have
-    no sum: the first member's are taken.
+    `weights` are those of all members of the whole sum, in canonical order; `held` are the places
+    of the members added so far, by `add` and `merge`. Integer tensors (BatchNorm's step counter)
+    are not summed: the first member's are used.
     """
 
     def __init__(self, weights: Iterable[float]) -> None:
@@ -88,14 +89,15 @@ class PartialSum:
         self._top = 0
         while FAN**self._top < len(self.weights):
             self._top += 1
-        # Whole branches, and of others how many branches under them are joined, from the first on.
+        # Complete branches, and the others with the number of their branches added so far, from the
+        # first on.
         self._whole: dict[Branch, _Node] = {}
         self._begun: dict[Branch, tuple[_Node, int]] = {}
 
     def add(self, members: Mapping[int, Parameters]) -> None:
-        """Take members in, by place; they are only read.
+        """Add members, given by their places; they are only read.
 
-        Raises ValueError for a member that is here already, and for a place that there is not.
+        Raises ValueError for a place that is already held or does not exist.
         """
         self._hold(members)
         for branch, places in self._complete((self._top, 0), sorted(members)):
@@ -103,7 +105,7 @@ class PartialSum:
             self._put(branch, _Node.of([members[place] for place in places], weights))
 
     def merge(self, other: PartialSum) -> None:
-        """Take over all members of another part of this sum, which has none then.
+        """Take over all members of another part of this sum, which is empty afterwards.
 
         Raises ValueError for parts of different sums, and for members that are in both.
         """
@@ -118,9 +120,10 @@ class PartialSum:
             self._join(branch)
 
     def total(self) -> Parameters:
-        """The whole sum, after which nothing is held; raises ValueError while members are missing.
+        """The complete sum, which leaves this one empty; ValueError while members are missing.
 
-        Tensors are new, but those of a sum of one member that counts 1: they are its own.
+        The tensors are new, except for a sum of one member with weight 1, which has the member's
+        own.
         """
         missing = sorted(set(range(len(self.weights))) - self.held)
         if missing or not self.weights:
@@ -146,7 +149,7 @@ class PartialSum:
         return range(place * size, min((place + 1) * size, len(self.weights)))
 
     def _complete(self, branch: Branch, places: Sequence[int]) -> Iterator[tuple[Branch, range]]:
-        """The largest branches from this one down whose members all are in `places` (sorted)."""
+        """The largest branches, from this one down, with all members in `places` (sorted)."""
         members = self._members(branch)
         if len(places) == len(members) <= MOST_AT_ONCE and places:
             yield branch, members
@@ -157,20 +160,20 @@ class PartialSum:
                 yield from self._complete(under, places[first:last])
 
     def _under(self, branch: Branch) -> list[Branch]:
-        """The branches that a branch is made of."""
+        """The branches directly below a branch."""
         level, place = branch
         under = [(level - 1, FAN * place + number) for number in range(FAN)]
         return [one for one in under if self._members(one)]
 
     def _put(self, branch: Branch, node: _Node) -> None:
-        """Take in a whole branch, and join what can be joined with it."""
+        """Add a complete branch, and join it with others as far as possible."""
         self._whole[branch] = node
         level, place = branch
         if level < self._top:
             self._join((level + 1, place // FAN))
 
     def _join(self, branch: Branch) -> None:
-        """Join the branches under one, in their order, up to the first that is not whole."""
+        """Join the branches below one in their order, up to the first incomplete one."""
         under = self._under(branch)
         node, done = self._begun.pop(branch, (None, 0))
         while done < len(under) and under[done] in self._whole:
@@ -183,12 +186,12 @@ class PartialSum:
 
 
 class _Node:
-    """What some neighbours sum to; the first of them says names, shapes and integers.
+    """The sum of neighbouring members; the first of them gives names, shapes and integers.
 
-    `rows` are the sums of its small tensors, one after the other, per dtype. `large` are the
-    others by name, which stand to be multiplied with `scale`: with it a join is one pass, in which
-    one branch is added to the other, times the ratio of their scales. Without either, it is the
-    first member alone, of the weight `scale`. Nobody else holds what is in rows and large.
+    `rows` are the sums of its small tensors, concatenated, per dtype. `large` has the other tensors
+    by name, still to be multiplied by `scale`. So a join takes one pass: one branch is added to the
+    other, times the ratio of their scales. With both empty, the node is the first member alone,
+    with weight `scale`. Nothing else refers to the tensors in `rows` and `large`.
     """
 
     def __init__(
@@ -204,7 +207,7 @@ class _Node:
         self.large = large
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Sent without the first member's values, where they are in the sums."""
+        """Pickled without the first member's values if they are part of the sums."""
         if not self.rows and not self.large:
             return _Node, (self.first, self.scale, self.rows, self.large)
         kept = {
@@ -228,7 +231,7 @@ class _Node:
         return _Node(first, scale, rows, sums)
 
     def joined(self, other: _Node) -> _Node:
-        """The sum of this and what follows it; both are used up."""
+        """The sum of this node and the one that follows; both are used up."""
         small, large = _names(self.first)
         rows = {
             dtype: _added(torch.stack([one._row(dtype, names) for one in (self, other)]))
@@ -242,7 +245,7 @@ class _Node:
         return _Node(self.first, scale, rows, sums)
 
     def total(self) -> Parameters:
-        """The sum itself."""
+        """The node's sum."""
         result = dict(self.first)
         if not self.rows and not self.large:
             if self.scale != 1.0:
@@ -275,7 +278,7 @@ def _sent(
     rows: Mapping[torch.dtype, Tensor],
     large: Mapping[str, Tensor],
 ) -> _Node:
-    """A node that was sent: of its first member's numbers, shapes and types are left."""
+    """A node that was sent: its first member is reduced to integers, shapes and types."""
     first = {
         name: one if isinstance(one, Tensor) else torch.empty(one[0], dtype=one[1], device="meta")
         for name, one in kept.items()
@@ -295,22 +298,22 @@ def _names(first: Parameters) -> tuple[dict[torch.dtype, list[str]], list[str]]:
 
 
 def _matrix(members: Sequence[Parameters], names: Sequence[str]) -> Tensor:
-    """The members' small tensors, a row each, as a copy: (members, values)."""
+    """The members' small tensors, copied to one row each: (members, values)."""
     columns = [torch.stack([member[name] for member in members]) for name in names]
     flat = [column.view(len(members), column[0].numel()) for column in columns]
     return (flat[0] if len(flat) == 1 else torch.cat(flat, 1)).detach()
 
 
 def _added(matrix: Tensor, weights: Sequence[float] | None = None) -> Tensor:
-    """The rows (branches, values) of a matrix added up, each times its weight: (values,).
+    """The weighted sum of the rows of a matrix (branches, values): (values,).
 
-    The matrix is written to. numpy has the smaller overhead per call; products and sums are rounded
-    alike by either.
+    The matrix is overwritten. numpy has less overhead per call than torch, and rounds products and
+    sums in the same way.
     """
     rows: Any = matrix
     if matrix.device.type == "cpu" and matrix.dtype in (torch.float32, torch.float64):
         rows = matrix.numpy()
-    with np.errstate(all="ignore"):  # what is not finite is found where the state is made
+    with np.errstate(all="ignore"):  # non-finite values are detected when the state is made
         if weights is not None and rows is matrix:
             rows *= matrix.new_tensor(weights).view(-1, 1)
         elif weights is not None:
@@ -325,26 +328,29 @@ def _added(matrix: Tensor, weights: Sequence[float] | None = None) -> Tensor:
 
 
 def _plain(tensor: Tensor) -> Tensor:
-    """Its values alone: how a tensor lies in memory must not choose how it is added up."""
+    """The tensor in contiguous form: its memory layout must not affect how it is summed."""
     plain = tensor.detach() if tensor.requires_grad else tensor
     return plain if plain.is_contiguous() else plain.contiguous()
 
 
 LARGEST_RATIO = 2.0**10
-"""How much more a branch may count than the one to its left, and yet be added to it."""
+"""The largest ratio of a branch's scale to that of the branch to its left, with which it is added
+to it.
+"""
 
 Join = tuple[int, int, int, float]
-"""Left branch (by its first member, and then what the join makes), the branch that is added to, the
-one that is added, and the factor of that."""
+"""Left branch (by its first member; it becomes the result), the branch that is added to, the branch
+that is added, and its factor.
+"""
 
 
 def _joins(weights: Sequence[float]) -> tuple[list[Join], float]:
-    """The joins of neighbouring branches with these scales, and the scale of what they make."""
+    """The joins of neighbouring branches with these scales, and the scale of the result."""
     scales, joins = list(weights), []
     for left, right in _pairs(len(scales)):
         stays = LARGEST_RATIO * abs(scales[left]) >= abs(scales[right])
         one, other = (left, right) if stays else (right, left)
-        # Both may be 0; a NaN, which is not larger than anything, stays one.
+        # Both scales may be 0. A NaN compares as false, and so remains a NaN.
         factor = scales[other] / scales[one] if scales[one] else 0.0
         joins.append((left, one, other, factor))
         scales[left] = scales[one]
@@ -353,7 +359,7 @@ def _joins(weights: Sequence[float]) -> tuple[list[Join], float]:
 
 @lru_cache(maxsize=64)
 def _pairs(count: int) -> list[tuple[int, int]]:
-    """The first members of left and right of every join in a branch, each as early as it can be."""
+    """The first members of both sides of every join in a branch, in the earliest order."""
     pairs: list[tuple[int, int]] = []
 
     def branch(start: int, size: int) -> None:
@@ -370,7 +376,7 @@ def _pairs(count: int) -> list[tuple[int, int]]:
 
 
 def _joined(column: Sequence[Tensor], joins: Sequence[Join], own: Tensor | None = None) -> Tensor:
-    """Tensors joined, a piece at a time. `own`: the one of them that may be written to."""
+    """Tensors joined piece by piece. `own` is one of them that may be overwritten."""
     result = torch.empty_like(column[0]) if own is None else own
     if result.numel() <= PIECE_VALUES:
         _join_piece(result, list(column), joins)
@@ -382,9 +388,9 @@ def _joined(column: Sequence[Tensor], joins: Sequence[Join], own: Tensor | None 
 
 
 def _join_piece(place: Tensor, values: list[Tensor], joins: Sequence[Join]) -> None:
-    """Join pieces of the column, with what comes of it in `place`."""
+    """Join pieces of the column, with the result in `place`."""
     spare: list[Tensor] = []
-    made: set[int] = set()  # by a join, so that the next one may write to it
+    made: set[int] = set()  # results of joins, which the next one may overwrite
     for left, one, other, factor in joins[:-1]:
         if one in made:
             into = values[one].add_(values[other], alpha=factor)

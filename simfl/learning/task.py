@@ -20,18 +20,18 @@ from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters
 
 MASK_PREFIX = "mask/"
-"""`own["mask/<parameter>"]` is 1 where a parameter may change and 0 where it stays as it is."""
+"""`own["mask/<parameter>"]` is 1 where a parameter may change and 0 where it is fixed."""
 
 
 @dataclass(eq=False)
 class Task:
-    """A job whose inputs are all at hand: what a trainer needs in order to compute its update.
+    """A job with all its inputs: what a trainer needs to compute its update.
 
-    Nobody changes one. It is not frozen because that makes a small model's jobs cost more.
+    Tasks must not be changed. The class is not frozen because this would slow down jobs of small
+    models.
 
-    `received` are the weights that the client has of the brief's start (None: those themselves),
-    `uplink` is what a codec makes of the upload (None: it arrives as it is). Whose `state` is the
-    same object, they start from the same state of a server.
+    `received` is the brief's start as the client received it (None: unchanged), `uplink` the codec
+    of its upload (None: none). Tasks with the same `state` object start from the same server state.
     """
 
     client: int
@@ -47,7 +47,7 @@ class Task:
 
     @property
     def start(self) -> Parameters:
-        """The weights training starts from: private tensors in place of those of the same name."""
+        """The weights that training starts from, including the private tensors of the client."""
         if self.memory.private:
             return self._with_private
         return self.brief.start if self.received is None else self.received
@@ -58,14 +58,14 @@ class Task:
         return {**start, **self.memory.private}
 
     def kind(self) -> Hashable:
-        """Tasks with equal values here, and starts of one form, can be trained as one stack."""
+        """Tasks with equal kinds, and starts of equal shapes, can be trained as one stack."""
         recipe, own, corrected = self.brief.recipe, self.brief.own, tuple(self.brief.correction)
         inputs = self.examples.shape[1:]
         rows = padded_rows(len(self.examples), recipe.local.batch_size)
         return _shape(recipe), _shapes(own), corrected, inputs, rows, id(self.common)
 
     def resembles(self, other: Task) -> bool:
-        """Whether a short look says that both are of one kind; if not, they still may be."""
+        """A quick test whether both are of one kind; if it fails, they may be nevertheless."""
         one, two = self.brief, other.brief
         return (
             self.start is other.start
@@ -78,9 +78,9 @@ class Task:
     def order(
         self, network: Network, generator: torch.Generator | None = None
     ) -> tuple[list[Tensor], list[int]]:
-        """Row indices of all steps, in pieces, and how many each step takes.
+        """Row indices of all steps, in pieces, and the number of rows of each step.
 
-        They are drawn by the generator, which is seeded for this job (None: by a new one).
+        The generator (None: a new one) is seeded for this job.
         """
         recipe = self.brief.recipe
         smallest = 2 if network.normalisation else 1
@@ -94,7 +94,7 @@ class Task:
         return list(torch.split(torch.cat(order), sizes))
 
     def parameter_names(self, network: Network) -> tuple[str, ...]:
-        """Names of the model's parameters, and of what is trained beside it."""
+        """Names of the model's parameters, and of the tensors trained beside it."""
         return network.parameter_names + tuple(sorted(self.brief.recipe.beside))
 
     def trainable(self, network: Network) -> list[str]:
@@ -105,7 +105,7 @@ class Task:
         return own + sorted(beside) if beside else own
 
     def pulled(self, network: Network) -> dict[str, tuple[float, str]]:
-        """What a proximal term holds near the start, by name: mu, and its name there."""
+        """The parameters with a proximal term, by name: mu, and the name of their start."""
         recipe = self.brief.recipe
         found = {}
         if recipe.proximal:
@@ -129,13 +129,13 @@ class Task:
         }
 
     def measures(self, network: Network) -> dict[str, float]:
-        """The figures that the recipe asks for, taken at the start weights."""
+        """The figures that the recipe requests, computed at the start weights."""
         if "loss_before" not in self.brief.recipe.measure:
             return {}
         return {"loss_before": mean_loss(network, self.start, self.examples)}
 
     def kept(self, buffer: str, name: str) -> Tensor:
-        """An optimizer buffer of one parameter as the previous job left it; zeros without one."""
+        """An optimizer buffer of one parameter after the previous job, or zeros."""
         held = self.memory.optimizer.get(f"{buffer}/{name}")
         if held is None or not self.brief.recipe.local.keep_optimizer:
             return torch.zeros_like(self.start[name])
@@ -143,11 +143,11 @@ class Task:
 
     @property
     def steps_kept(self) -> int:
-        """Optimizer steps that the kept state has seen."""
+        """The number of optimizer steps in the state kept by the client."""
         return self.memory.optimizer_steps if self.brief.recipe.local.keep_optimizer else 0
 
     def sent(self, network: Network) -> frozenset[str]:
-        """Names of what an update of this recipe carries."""
+        """Names of the tensors in an update of this recipe."""
         names = frozenset((*self.trainable(network), *network.buffer_names))
         return names - self.brief.recipe.stays
 
@@ -162,8 +162,8 @@ class Task:
     ) -> Update:
         """The update of a training job: `tensors` are the model after `steps` steps.
 
-        `sent` is `self.sent(network)`, which a cohort asks for once. `optimizer` maps
-        "<buffer>/<parameter>" to what the optimizer holds afterwards.
+        `sent` is `self.sent(network)`, which a cohort computes once. `optimizer` is the optimizer's
+        state afterwards, by "<buffer>/<parameter>".
         """
         recipe = self.brief.recipe
         memory = self.memory
@@ -192,14 +192,14 @@ class Task:
         return self._update(payload, memory, measures, steps)
 
     def derived(self, gradient: Parameters, **measures: float) -> Update:
-        """The update of a gradient job; the client's memory stays, but for a residual."""
+        """The update of a gradient job; of the memory only the residual changes."""
         stays = self.brief.recipe.stays
         payload = {name: tensor for name, tensor in gradient.items() if name not in stays}
         payload, memory = self._arrived(payload, self.memory)
         return self._update(payload, memory, measures)
 
     def _arrived(self, values: Parameters, memory: Memory) -> tuple[Parameters, Memory]:
-        """What the server has of these values, and the memory with what it has not."""
+        """The values that arrive at the server, and the memory with the codec's residual."""
         if self.uplink is None:
             return values, memory
         raw_bytes = self.brief.price.up_bytes
@@ -222,11 +222,11 @@ class Task:
 
 
 def alike(tasks: Sequence[Task]) -> list[list[int]]:
-    """The places of tasks that can be trained as one stack of tensors, kind by kind."""
+    """The places of tasks that can be trained as one stack of tensors, grouped."""
     kinds: dict[Hashable, list[int]] = {}
     before: Task | None = None
     for place, task in enumerate(tasks):
-        if before is None or not task.resembles(before):  # most do
+        if before is None or not task.resembles(before):  # most do resemble
             group = kinds.setdefault((_shapes(task.start), task.kind()), [])
         group.append(place)
         before = task
@@ -239,5 +239,5 @@ def _shapes(tensors: Parameters) -> Hashable:
 
 @lru_cache(maxsize=64)
 def _shape(recipe: Recipe) -> Recipe:
-    """The recipe without its learning rate, which is a value of each job."""
+    """The recipe without its learning rate, which may differ between jobs of a stack."""
     return replace(recipe, local=replace(recipe.local, learning_rate=1.0))

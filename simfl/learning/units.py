@@ -20,8 +20,9 @@ from simfl.learning.kernels.stacked_graph import CURVED_MODULES, PLAIN_MODULES
 from simfl.learning.parameters import Parameters
 
 Layout = list[tuple[int, int, tuple[str, ...], str, int]]
-"""Per hidden layer: its first unit's number, how many it has, the tensors with one row per unit,
-the next layer's weight, and how many of its columns read each unit."""
+"""For each hidden layer: its first unit's number, the number of units, the tensors with one row per
+unit, the next layer's weight, and the number of its columns that read each unit.
+"""
 
 KEEPS_UNITS_APART = (*PLAIN_MODULES, *CURVED_MODULES, nn.Dropout, nn.Dropout2d)
 """Modules that compute each unit's activation from that unit alone."""
@@ -31,8 +32,8 @@ KEEPS_UNITS_APART = (*PLAIN_MODULES, *CURVED_MODULES, nn.Dropout, nn.Dropout2d)
 class Affine:
     """A Linear or Conv2d layer of a chain.
 
-    `place` is its position in the chain, `positions` how often its weight is applied per example
-    (1, or the pixels of a convolution's output).
+    `place` is its position in the chain, `positions` the number of times its weight is applied per
+    example (1, or the pixels of a convolution's output).
     """
 
     name: str
@@ -47,7 +48,7 @@ class Affine:
 
     @property
     def outputs(self) -> int:
-        """How many neurons or channels it has."""
+        """The number of neurons or channels."""
         weight: Tensor = self.module.weight
         return int(weight.shape[0])
 
@@ -56,8 +57,8 @@ class Affine:
 class UnitLayer:
     """The units of one hidden layer.
 
-    `first` is the number of the first one among all hidden units. `incoming` names the tensors
-    with one row per unit; `reader` is the next layer, each unit feeding `columns` of its columns.
+    `first` is the number of the first one among all hidden units. `incoming` names the tensors with
+    one row per unit; `reader` is the next layer, of whose weight each unit uses `columns` columns.
     """
 
     first: int
@@ -68,16 +69,15 @@ class UnitLayer:
 
     @property
     def place(self) -> slice:
-        """Where its units stand among all hidden units."""
+        """The position of its units among all hidden units."""
         return slice(self.first, self.first + self.count)
 
 
 class HiddenUnits:
-    """The hidden units of a model that is a chain of layers, numbered from its input on.
+    """The hidden units of a model that is a chain of layers, numbered from the input on.
 
-    `chain`: the model's modules with their names, as they are called one after the other. Raises
-    ValueError for a model that is no such chain, or in which units meet outside Linear and Conv2d
-    layers.
+    `chain`: the model's named modules in the order in which they are called. Raises ValueError for
+    a model that is not a chain, or in which units are mixed outside Linear and Conv2d layers.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class HiddenUnits:
 
     @property
     def relu_only(self) -> bool:
-        """Whether a unit whose incoming values are zero stays silent and gets no gradient."""
+        """Whether a unit whose incoming values are zero outputs 0 and gets no gradient."""
         between = [
             module
             for layer, reader in pairwise(self.affine)
@@ -116,7 +116,7 @@ class HiddenUnits:
 
     @property
     def layout(self) -> Layout:
-        """Where units' values lie, in plain values that can be kept in a server's memory."""
+        """The positions of units' values, as plain values that can be kept in a server's memory."""
         return [
             (one.first, one.count, one.incoming, one.reader.weight, one.columns)
             for one in self.layers
@@ -127,13 +127,13 @@ class HiddenUnits:
         return unit_masks(self.layout, self._values, kept, outgoing=outgoing)
 
     def work(self, masks: Parameters) -> float:
-        """Multiply-adds of a forward pass with masked weights, as a share of the whole model's."""
+        """Multiply-adds of a forward pass with masked weights, relative to the whole model."""
         kept = sum(one.positions * int(masks[one.weight].sum()) for one in self.affine)
         whole = sum(one.positions * masks[one.weight].numel() for one in self.affine)
         return kept / whole
 
     def kept_per_layer(self, kept: Tensor) -> list[int]:
-        """How many units of each hidden layer are kept."""
+        """The number of kept units in each hidden layer."""
         return [int(kept[layer.place].sum()) for layer in self.layers]
 
 
@@ -142,8 +142,8 @@ def unit_masks(
 ) -> Parameters:
     """For every tensor of `weights`, True where it belongs to kept units only.
 
-    kept: (units,), bool. Without `outgoing` the columns that read a dropped unit stay. The last
-    layer's outputs are no hidden units; its bias is always kept. Running statistics are too.
+    kept: (units,), bool. Without `outgoing`, the columns that read a dropped unit are kept. Outputs
+    of the last layer are not hidden units; its bias and running statistics are always kept.
     """
     masks = {
         name: torch.ones(tensor.shape, dtype=torch.bool, device=kept.device)
@@ -162,21 +162,21 @@ def unit_masks(
 def run_chain(
     modules: Sequence[tuple[str, nn.Module]], parameters: Parameters, inputs: Tensor
 ) -> Tensor:
-    """The outputs of some modules of a chain, called one after the other on `parameters`."""
+    """The outputs of some modules of a chain, called one after another with `parameters`."""
     for name, module in modules:
         inputs = functional_call(module, tensors_of(name, module, parameters), (inputs,))
     return inputs
 
 
 def tensors_of(name: str, module: nn.Module, parameters: Parameters) -> Parameters:
-    """The tensors of one module of a chain, by the module's own names."""
+    """The tensors of one module of a chain, with the module's own names."""
     return {short: parameters[f"{name}.{short}"] for short in module.state_dict()}
 
 
 def _affine_layers(
     chain: Sequence[tuple[str, nn.Module]], shapes: Parameters, input_shape: tuple[int, ...]
 ) -> list[Affine]:
-    """The Linear and Conv2d layers of a chain; raises ValueError for layers that mix units."""
+    """The Linear and Conv2d layers of a chain; raises ValueError if others mix units."""
     found: list[Affine] = []
     some = next(iter(shapes.values()))
     activation = torch.zeros(1, *input_shape, dtype=some.dtype, device=some.device)

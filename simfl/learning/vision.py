@@ -15,22 +15,22 @@ from torch import Tensor
 from simfl.learning.network import seeded
 
 UNDEFINED_OPERATOR = "operator torchvision::nms does not exist"
-"""What importing torchvision says beside a torch build that its compiled part does not match."""
+"""The error of torchvision's import if its compiled part does not match the torch build."""
 
 DRAWS = 64
-"""Images on which an augmentation is tried out: what it does rarely happens to one of them."""
+"""The number of images on which an augmentation is tested, since it may rarely change an image."""
 
 LABELLED = frozenset({"MixUp", "CutMix"})
-"""Transforms that also change the targets, and so cannot be a map from images to images."""
+"""Transforms that also change the targets, and so do not map images to images."""
 
 
 @lru_cache(maxsize=1)
 def torchvision() -> Any:
     """The torchvision package with its data sets, models and v2 transforms.
 
-    Beside a CPU build of torch the ordinary wheel cannot load its compiled operators, and the
-    import stops where it registers shapes for two of them. Declaring those two is enough; they
-    stay unusable, and nothing here uses them. Raises ImportError where torchvision is absent.
+    With a CPU build of torch, the ordinary wheel cannot load its compiled operators, and the import
+    stops where it registers shapes for two of them. Declaring those two is enough; they stay
+    unusable, and nothing here uses them. Raises ImportError if torchvision is not installed.
     """
     try:
         package = importlib.import_module("torchvision")
@@ -46,7 +46,7 @@ def torchvision() -> Any:
 
 @lru_cache(maxsize=1)
 def _declare_operators() -> Any:
-    """The declarations; they last as long as the object, which the cache keeps alive."""
+    """The declarations, which last as long as this object; the cache keeps it alive."""
     library: Any = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]  # torch's gap
     for operator in ("nms", "qnms"):
         library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
@@ -67,7 +67,7 @@ def augmentation(calls: Sequence[Mapping[str, Any]]) -> Callable[[Tensor], Tenso
 
 
 class _Augmentation:
-    """See `augmentation`. Can be pickled, by its calls."""
+    """See `augmentation`. Pickled as its list of calls."""
 
     def __init__(self, calls: Sequence[Mapping[str, Any]]) -> None:
         transforms = [_transform(place, dict(call)) for place, call in enumerate(calls)]
@@ -82,7 +82,7 @@ class _Augmentation:
 
 
 def _transform(place: int, arguments: dict[str, Any]) -> Callable[[Tensor], Tensor]:
-    """One transform; errors name its place in the list."""
+    """One transform; errors include its place in the list."""
     v2 = torchvision().transforms.v2
     name = arguments.pop("name", None)
     known = sorted(
@@ -108,7 +108,7 @@ def _transform(place: int, arguments: dict[str, Any]) -> Callable[[Tensor], Tens
 
 
 def check_augmentation(augment: Callable[[Tensor], Tensor], input_shape: Sequence[int]) -> None:
-    """Raises ValueError where `augment` does not map images of `input_shape` to the same shape."""
+    """Raises ValueError unless `augment` maps images of `input_shape` to the same shape."""
     if len(input_shape) != 3:
         raise ValueError(
             f"augmentation is for images, found examples of shape {tuple(input_shape)}"

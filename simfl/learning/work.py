@@ -27,13 +27,13 @@ _MOVES_NOTHING = (nn.Identity, nn.Flatten, nn.Unflatten)
 
 
 def count_work(module: nn.Module, *example: Tensor, by_layers: bool = False) -> ModelWork:
-    """The work of `module`, walked once with `example`: its inputs, one row each.
+    """The work of `module`, from one pass with `example`: its inputs, one row each.
 
-    Values do not matter, shapes and types do. Linear, convolution and recurrent layers are counted
-    by form, recurrent ones by their weights, for on a CPU they are one operation that torch cannot
-    look into; other products by torch's own formulas, operation by operation. `by_layers` says that
-    there are no others. The walk goes over the meta device, without computing; a module that cannot
-    run there is run as it is, and so is one `by_layers`.
+    Only shapes and types matter, not values. Linear, convolution and recurrent layers are counted
+    by formulas of their own, recurrent ones by their weights, since on a CPU they are single
+    operations to torch. Other products are counted operation by operation with torch's formulas;
+    `by_layers` states that there are none. The pass runs on the meta device, without computing;
+    with `by_layers`, or if the module cannot run there, it runs as it is.
     """
     walk = partial(_walked, by_layers=by_layers)
     return on_meta(walk, module, example, as_it_is=by_layers)
@@ -46,7 +46,7 @@ def on_meta(
     *,
     as_it_is: bool,
 ) -> Found:
-    """What `look` finds of a copy on the meta device; of the module itself if that cannot be."""
+    """The result of `look` for a copy on the meta device; if that fails, for the module itself."""
     if as_it_is:
         return look(module, example)
     try:
@@ -69,7 +69,7 @@ def _walked(module: nn.Module, example: tuple[Tensor, ...], by_layers: bool) -> 
     ]
     was_training, fast = module.training, torch.backends.mha.get_fastpath_enabled()
     module.eval()
-    # The fast path of attention is one operation, which has no formula.
+    # Attention's fast path is a single operation, which has no formula.
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         with torch.no_grad(), nullcontext() if by_layers else Operations(count.product):
@@ -83,7 +83,7 @@ def _walked(module: nn.Module, example: tuple[Tensor, ...], by_layers: bool) -> 
 
 
 class _Count:
-    """What has been counted so far of one pass of `module`."""
+    """The counts of one pass of `module`, so far."""
 
     def __init__(self, module: nn.Module) -> None:
         self._flops: Counter[str] = Counter()
@@ -95,7 +95,7 @@ class _Count:
         self._parameters = sum(one.numel() for one in module.parameters())
 
     def work(self) -> ModelWork:
-        """All of it."""
+        """The total."""
         return ModelWork(
             **{kind: float(flops) for kind, flops in self._flops.items()},
             embedding=2.0 * sum(self._tables.values()),
@@ -106,11 +106,11 @@ class _Count:
         )
 
     def enter(self, layer: nn.Module, _: object) -> None:
-        """A layer begins."""
+        """Called before a layer."""
         self._inside.append(layer)
 
     def leave(self, layer: nn.Module, given: Any, named: Any, made: Any) -> None:
-        """A layer has ended."""
+        """Called after a layer."""
         self._inside.pop()
         tensors = list(_tensors([given, named]))
         if not isinstance(layer, _MOVES_NOTHING):
@@ -121,7 +121,8 @@ class _Count:
         elif isinstance(layer, nn.Embedding | nn.EmbeddingBag):
             self._tables[memory_of(layer.weight)] = layer.weight.numel()
         elif isinstance(layer, _COUNTED) and isinstance(weight, Tensor):
-            # Every output is a product with a row of weights, every input of a transposed one.
+            # Per output value, one row of weights is multiplied; per input value in a transposed
+            # layer.
             values = tensors[0] if isinstance(layer, _TRANSPOSED) else made
             depthwise = 1 < getattr(layer, "groups", 1) == getattr(layer, "in_channels", 0)
             kind = "depthwise" if depthwise else "convolution"
@@ -131,7 +132,7 @@ class _Count:
                 self._kernels[id(weight)] = weight.numel()
 
     def product(self, name: str, flops: int, given: tuple[Any, ...], made: Any) -> None:
-        """An operation that multiplies."""
+        """Counts an operation that multiplies, unless its layer is counted by a formula."""
         if self._inside and isinstance(self._inside[-1], _COUNTED):
             return
         tensors = list(_tensors(given))
@@ -143,7 +144,7 @@ class _Count:
             self._values += sum(one.numel() for one in (*activations, *_tensors(made)))
 
     def _recurrent(self, layer: nn.Module, given: Tensor | PackedSequence) -> None:
-        """Every place of every row is a product with every weight."""
+        """Every position of every row is multiplied by every weight."""
         rows = (given.data if isinstance(given, PackedSequence) else given).shape[:-1].numel()
         length, passes = 1, 1
         if isinstance(layer, nn.RNNBase):
@@ -159,7 +160,7 @@ class _Count:
 
 
 class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's gap
-    """Tells `found` the name, operations, arguments and result of whatever multiplies meanwhile."""
+    """Calls `found` with name, operations, arguments and result of every multiplying operation."""
 
     def __init__(self, found: Callable[[str, int, tuple[Any, ...], Any], None]) -> None:
         from torch.utils.flop_counter import flop_registry
@@ -171,7 +172,7 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Do the operation, or what it is made of."""
+        """Run the operation, or decompose it."""
         named = kwargs or {}
         formula = self._formulas.get(func.overloadpacket)
         if formula is None:
@@ -187,7 +188,7 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
 
 
 def _tensors(given: Any) -> Iterator[Tensor]:
-    """All floating-point and other tensors in nested sequences and mappings."""
+    """All tensors in nested sequences and mappings."""
     if isinstance(given, Tensor):
         yield given
     elif isinstance(given, PackedSequence):
@@ -200,6 +201,6 @@ def _tensors(given: Any) -> Iterator[Tensor]:
 
 
 def memory_of(tensor: Tensor) -> int:
-    """Where a tensor's values lie, the same for all views of it."""
+    """An identifier of the memory that holds a tensor's values; equal for all views of it."""
     place: int = tensor.untyped_storage()._cdata
     return place
