@@ -12,7 +12,7 @@ from simfl.learning.parameters import Parameters
 
 @dataclass(frozen=True)
 class Float16(ValueCodec):
-    """The nearest IEEE 754 binary16; beyond 65504 that is infinity."""
+    """Rounds to the nearest IEEE 754 binary16 number; beyond 65504, to infinity."""
 
     error_feedback: bool = False
 

@@ -15,13 +15,13 @@ BITS = 8
 
 @dataclass(frozen=True)
 class Int8(ValueCodec):
-    """From -127 to 127 times a scale factor per tensor."""
+    """Integers from -127 to 127, times a scale factor per tensor."""
 
     rounding: Rounding = "stochastic"
     error_feedback: bool = False
 
     def code(self, values: Parameters, sent: int, generator: torch.Generator) -> Parameters:
-        """Every tensor quantised by itself."""
+        """Every tensor quantised separately."""
         return {
             name: quantised(tensor, BITS, self.rounding, generator)
             for name, tensor in values.items()

@@ -16,27 +16,27 @@ from simfl.learning.parameters import BYTES_PER_VALUE, Parameters
 
 @dataclass(frozen=True)
 class Coding:
-    """What the codecs of both directions do to values; None: they arrive as they were sent."""
+    """The codecs of both directions, which change values; None: values arrive unchanged."""
 
     uplink: ValueCodec | None = None
     downlink: ValueCodec | None = None
 
     @property
     def acts(self) -> bool:
-        """Whether any value arrives as another one."""
+        """Whether a codec changes any values."""
         return self.uplink is not None or self.downlink is not None
 
     @property
     def remembers(self) -> bool:
-        """Whether clients keep what their uploads could not say."""
+        """Whether clients keep the coding errors of their uploads."""
         return self.uplink is not None and self.uplink.error_feedback
 
 
 def decoded(codec: ValueCodec, values: Parameters, raw_bytes: int, seed: int) -> Parameters:
-    """`values` as their receiver has them; `raw_bytes` is the message's price before the codec.
+    """`values` as decoded by their receiver; `raw_bytes` is the message's price before the codec.
 
-    Chance is a function of `seed`. Raises `PartMisbehaves` for a codec of the user's that gives
-    something else than such values.
+    Randomness is a function of `seed`. Raises `PartMisbehaves` if a user's codec returns invalid
+    values.
     """
     if not values:
         return {}
@@ -45,7 +45,7 @@ def decoded(codec: ValueCodec, values: Parameters, raw_bytes: int, seed: int) ->
     if not is_users_own(codec):
         given = codec.code(values, sent, generator)
         return {name: given[name] for name in values}
-    # Of its own: what it changes in place would be the sender's weights.
+    # Copies, since a codec could change its input, the sender's weights, in place.
     copies = {name: tensor.clone() for name, tensor in values.items()}
     with at_work(codec, "code"):
         given = codec.code(copies, sent, generator)
@@ -60,9 +60,9 @@ def uploaded(
     seed: int,
     residual: Parameters | None = None,
 ) -> tuple[Parameters, Parameters | None]:
-    """What the server has of what a client wants to say, and what is left to say afterwards.
+    """The upload of `wanted` as decoded by the server, and the residual after it.
 
-    `residual` is what earlier uploads have left, by name; None without error feedback.
+    `residual` holds the coding errors of earlier uploads, by name; None without error feedback.
     """
     if not codec.error_feedback:
         return decoded(codec, wanted, raw_bytes, seed), None
@@ -73,7 +73,7 @@ def uploaded(
 
 
 def _own(seed: int) -> int:
-    """A 63-bit seed that no other use of this one gives."""
+    """A 63-bit seed, derived from this one for codecs only."""
     digest = hashlib.blake2b(f"codec/{seed}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 

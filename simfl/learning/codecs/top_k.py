@@ -13,15 +13,15 @@ from simfl.learning.codecs.uniform import quantised
 from simfl.learning.parameters import Parameters
 
 FULL, HALF = 32, 16
-"""Bits of values that travel as they are, and in half precision."""
+"""Bits per value for values that are sent unchanged, and in half precision."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopK(ValueCodec):
-    """The `share` largest by magnitude, over all tensors of the message together.
+    """The `share` largest values by magnitude, over all tensors of the message together.
 
-    Those travel in `value_bits` bits: 32 as they are, 16 in half precision, otherwise as integers
-    times a scale factor per tensor, rounded stochastically.
+    They are sent with `value_bits` bits: unchanged with 32, in half precision with 16, otherwise as
+    integers times a scale factor per tensor, rounded stochastically.
     """
 
     share: float
@@ -29,7 +29,7 @@ class TopK(ValueCodec):
     error_feedback: bool = False
 
     def code(self, values: Parameters, sent: int, generator: torch.Generator) -> Parameters:
-        """So many values as the message has room for."""
+        """As many values as the message has room for."""
         count = math.ceil(round(self.share * sent, 6))
         kept = largest_of_all(list(values.values()), count)
         return {
@@ -48,13 +48,13 @@ class TopK(ValueCodec):
 def largest_of_all(tensors: list[Tensor], count: int) -> list[Tensor]:
     """The `count` largest values by magnitude in their places, zeros elsewhere; ties by place.
 
-    With a NaN among them all are kept.
+    If any value is NaN, all are kept.
     """
     flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
     if count <= 0 or not flat.numel():
         return [torch.zeros_like(tensor) for tensor in tensors]
     sizes = flat.abs()
-    # Which of equal values `topk` finds is its own affair; the smallest of them it is not.
+    # `topk` does not define which of equal values it returns; the smallest magnitude is unique.
     least = torch.topk(sizes, min(count, flat.numel()), sorted=False).values.amin()
     above, level = ~(sizes <= least), sizes == least
     kept = above | (level & (level.cumsum(0) <= count - above.sum()))

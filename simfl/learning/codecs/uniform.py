@@ -11,12 +11,12 @@ Rounding = Literal["stochastic", "nearest"]
 
 
 def quantised(tensor: Tensor, bits: int, rounding: Rounding, generator: torch.Generator) -> Tensor:
-    """`tensor` as integers from -(2^(bits-1) - 1) to 2^(bits-1) - 1 times one scale factor.
+    """`tensor` as integers from -(2^(bits-1) - 1) to 2^(bits-1) - 1, times one scale factor.
 
-    The largest magnitude is the largest integer. "stochastic" rounds up as often as the value is
-    near the upper of its two neighbours, so that the mean is the value itself (Alistarh et al.,
-    QSGD, NeurIPS 2017); the error is below one step, with "nearest" half a step at most. Zero stays
-    zero. Where any value is not finite, none is.
+    The largest magnitude becomes the largest integer. "stochastic" rounds up with a probability
+    that makes the mean equal to the value (Alistarh et al., QSGD, NeurIPS 2017); the error is below
+    one step, and at most half a step with "nearest". Zero stays zero. If any value is not finite,
+    no result is.
     """
     if not tensor.numel():
         return tensor.clone()

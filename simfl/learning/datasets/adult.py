@@ -59,7 +59,7 @@ class Adult(Benchmark):
 
         def examples(rows: np.ndarray) -> Examples:
             features = encoding.features(_categories(rows), _numbers(rows))
-            rich = np.char.startswith(rows[:, LABEL], ">50K")  # the test part ends it with a dot
+            rich = np.char.startswith(rows[:, LABEL], ">50K")  # "." follows in the test part
             return Examples(features, torch.from_numpy(rich.astype(np.int64)))
 
         return Data(examples(train), examples(test), "classification", outputs=2)
@@ -75,7 +75,7 @@ class Adult(Benchmark):
         if found != self.checksums[name]:
             expected = self.checksums[name]
             raise ValueError(f"{file} is damaged: its MD5 is {found}, should be {expected}")
-        # a first line that begins with "|" and an empty last one are no rows
+        # a first line that begins with "|" and an empty last line are not rows
         rows = [line.split(", ") for line in content.decode().splitlines()]
         return np.array([row for row in rows if len(row) == LABEL + 1 and "?" not in row])
 

@@ -61,7 +61,7 @@ def read_arrays(
 
 def _array(file: Path, archive: np.lib.npyio.NpzFile, key: str) -> np.ndarray:
     try:
-        assert archive.zip is not None  # as long as it is open
+        assert archive.zip is not None  # open until the end of the block
         member = key if key in archive.zip.namelist() else f"{key}.npy"
         _require_true_header(archive.zip, member, file.stat().st_size)
         values: np.ndarray = archive[key]
@@ -71,7 +71,7 @@ def _array(file: Path, archive: np.lib.npyio.NpzFile, key: str) -> np.ndarray:
 
 
 def _require_true_header(archive: zipfile.ZipFile, member: str, file_bytes: int) -> None:
-    """Raises ValueError where the array cannot be in so few bytes."""
+    """Raises ValueError if the file is too small for the array."""
     info = archive.getinfo(member)
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError("found a compression that numpy does not use")
@@ -91,7 +91,7 @@ def _require_true_header(archive: zipfile.ZipFile, member: str, file_bytes: int)
             raise ValueError(f"found the array format {version}, accepted: {list(readers)}")
         shape, _, dtype = readers[version](content)
         claimed, held = math.prod(shape) * dtype.itemsize, info.file_size - content.tell()
-    # The content of objects is a pickle, which numpy refuses in its own words.
+    # Arrays of objects are pickles, which numpy itself refuses.
     if not dtype.hasobject and (claimed != held or min(shape, default=0) < 0):
         raise ValueError(
             f"its header claims {claimed:,} bytes (shape {shape}), the archive holds {held:,}"

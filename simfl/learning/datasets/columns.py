@@ -36,7 +36,7 @@ class Encoding:
         values = [np.unique(column) for column in categories]
         if not standardised:
             return cls(values, np.zeros(numbers.shape[1]), np.ones(numbers.shape[1]))
-        # Of equal numbers the deviation may be what their mean was rounded by, and not 0.
+        # If all numbers are equal, rounding of their mean may give a deviation slightly above 0.
         mean, deviation = numbers.mean(axis=0), numbers.std(axis=0)
         equal = (np.ptp(numbers, axis=0) == 0) | (deviation == 0)
         return cls(values, mean, np.where(equal, 1.0, deviation))

@@ -39,7 +39,7 @@ class Csv(Table):
         """The rows; raises ValueError for a file that is not a table in UTF-8."""
         rows = self._cells(file, as_text)
         large = [str(one) for one in rows.columns if self._beyond_64_bits(rows[one])]
-        if large:  # pandas has text for them, and beside some of them no missing values
+        if large:  # pandas reads them as text, and has no missing values beside some of them
             rows = self._cells(file, [*as_text, *large])
             as_they_are = (self.label, self.owner, *(self.categorical or ()), *as_text)
             rows = rows.astype({one: "float64" for one in large if one not in as_they_are})
@@ -52,14 +52,14 @@ class Csv(Table):
         return all(WHOLE.fullmatch(str(one).strip()) for one in texts)
 
     def _beyond_64_bits(self, column: pd.Series) -> bool:
-        """Whether all cells of a column are whole numbers, one too large for 64 bits at least."""
+        """Whether a column has whole numbers only, at least one of them too large for 64 bits."""
         if column.dtype.kind in "fiub":
             return False
         absent = {"", *self.missing_values}
         return all(WHOLE.fullmatch(str(one)) for one in column.dropna() if one not in absent)
 
     def _cells(self, file: Path, as_text: Sequence[str]) -> pd.DataFrame:
-        """The rows as pandas reads them, but for the columns that are text."""
+        """The rows as pandas reads them, except columns that are to be text."""
         import pandas as pd
 
         if len(self.separator) != 1:
@@ -76,16 +76,16 @@ class Csv(Table):
                 skipinitialspace=True,
             )
             cells = first.iloc[0].tolist()
-        except Exception as error:  # pandas and what unpacks for it raise what they like
+        except Exception as error:  # pandas and its decompressors may raise anything
             raise _unreadable(file, error) from error
         require_several_cells(
             cells, None if self.columns is None else len(self.columns), self.separator
         )
-        if self.columns is None:  # pandas gives the second of a name another one
+        if self.columns is None:  # pandas renames the second column of the same name
             names = [name for name in cells if name]
         try:
             with warnings.catch_warnings():
-                # More cells than columns: pandas would cut them off.
+                # Rows with too many cells, which pandas would otherwise cut off.
                 warnings.simplefilter("error", pd.errors.ParserWarning)
                 rows = pd.read_csv(
                     file,

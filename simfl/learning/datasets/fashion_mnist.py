@@ -18,12 +18,12 @@ class FashionMnist(IdxImages):
 
     @property
     def folder(self) -> str:
-        """As torchvision lays it down."""
+        """The folder's name in torchvision."""
         return "FashionMNIST"
 
     @property
     def checksums(self) -> Mapping[str, Checksums]:
-        """Of the original files."""
+        """MD5 of the original files."""
         return {
             "train-images-idx3-ubyte": Checksums(
                 "8d4fb7e6c68d591d4c3dfef9ec88bf0d", "f4a8712d7a061bf5bd6d2ca38dc4d50a"

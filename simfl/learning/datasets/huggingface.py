@@ -117,7 +117,7 @@ class Huggingface(Dataset):
             files = [path]
         try:
             rows = library.concatenate_datasets([_read(library, file) for file in files])
-        except Exception as error:  # pyarrow and datasets raise what they like
+        except Exception as error:  # pyarrow and datasets may raise anything
             reason = " ".join(str(error).split()) or type(error).__name__
             raise ValueError(f"path: {files[0]} cannot be read: {reason}") from error
         if not len(rows):
@@ -125,7 +125,7 @@ class Huggingface(Dataset):
         return rows
 
     def _inputs(self, rows: Any) -> Tensor:
-        """(rows, ...) of all inputs of a part."""
+        """All inputs of a part: (rows, ...)."""
         for column in self.inputs:
             _require(rows, column, "inputs")
         first = rows.features[self.inputs[0]]
@@ -143,11 +143,8 @@ class Huggingface(Dataset):
         return inputs_of(np.stack(columns, axis=1), "inputs")
 
     def _require_as_meant(self, labels: Sequence[np.ndarray], owners: np.ndarray | None) -> None:
-        """Refuses labels and owners that are written otherwise than they were meant, as tables do.
-
-        That is numbers in text that are to be classes, and values that differ in blanks only.
-        """
-        import pandas as pd  # the package datasets has it, and a run without it does not
+        """Refuses numbers as text, unless classes are meant, and values that differ in blanks only."""
+        import pandas as pd  # a dependency of datasets; other runs need not import it
 
         own = [pd.Series(one) for one in labels]
         if self.task != "classification":
@@ -172,7 +169,7 @@ class Huggingface(Dataset):
 
 
 def _library() -> Any:
-    """The package datasets; raises ValueError where it is not installed."""
+    """The package datasets; raises ValueError if it is not installed."""
     if find_spec("datasets") is None:
         raise ValueError(
             "needs the package datasets, which is not installed: pip install 'simfl[huggingface]'"
@@ -184,7 +181,7 @@ def _library() -> Any:
 
 
 def _read(library: Any, file: Path) -> Any:
-    """A file's or saved folder's rows, read in place: no copy is made in a cache."""
+    """The rows of a file or saved folder, read in place, without a copy in a cache."""
     if file.is_dir():
         return library.load_from_disk(str(file))
     if file.suffix == ".arrow":

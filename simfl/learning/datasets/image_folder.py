@@ -75,7 +75,7 @@ def read_images(folder: Path, size: int | None) -> tuple[Examples, list[str]]:
                 f"image {images.shape[1]}x{images.shape[2]}; give a size to scale them to"
             )
         images[row] = pixels
-    assert images is not None  # torchvision refuses folders without an image
+    assert images is not None  # torchvision refuses folders without images
     planes = np.ascontiguousarray(images.transpose(0, 3, 1, 2))
     inputs = torch.from_numpy(planes).to(torch.float32).div_(255)
     targets = torch.tensor(files.targets, dtype=torch.int64)
@@ -89,14 +89,14 @@ def _pixels(files: Any, row: int, size: int | None) -> np.ndarray:
         if size is not None:
             image = image.resize((size, size))
         return np.asarray(image, dtype=np.uint8)
-    # Pillow's decoders raise what they like, its refusal of oversized images is a plain Exception.
+    # Pillow's decoders may raise anything; its refusal of oversized images is a plain Exception.
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{files.samples[row][0]} cannot be read as an image: {reason}") from error
 
 
 def _colours(path: str) -> Any:
-    """The image in a file, of three colours."""
+    """The image in a file, converted to three colours."""
     from PIL import Image
 
     with Image.open(path) as image:

@@ -18,12 +18,12 @@ class Mnist(IdxImages):
 
     @property
     def folder(self) -> str:
-        """As torchvision lays it down."""
+        """The folder's name in torchvision."""
         return "MNIST"
 
     @property
     def checksums(self) -> Mapping[str, Checksums]:
-        """Of the original files."""
+        """MD5 of the original files."""
         return {
             "train-images-idx3-ubyte": Checksums(
                 "f68b3c2dcbeaaa9fbdd348bbdeb94873", "6bbc9ace898e44ae57da46a324031adb"

@@ -98,7 +98,7 @@ def _examples(
 def _require_one_scale(
     file: Path, arrays: dict[str, np.ndarray], train: Examples, test: Examples
 ) -> None:
-    """Raises ValueError where one part are images of bytes, and the other is not in [0, 1]."""
+    """Raises ValueError if one part has byte images and the other has values outside [0, 1]."""
     for part, other, beside in (("train", "test", test), ("test", "train", train)):
         beyond = bool(((beside.inputs < 0) | (beside.inputs > 1)).any())
         if _is_image_of_bytes(arrays[f"x_{part}"]) and beyond:
@@ -153,7 +153,7 @@ def _targets(file: Path, part: str, values: np.ndarray, regression: bool) -> Ten
 
 
 def _as_float(values: np.ndarray) -> Tensor:
-    """`values` as float32; what is too large for it becomes infinite."""
+    """`values` as float32; values that are too large become infinite."""
     with np.errstate(over="ignore"):
         return torch.from_numpy(values.astype(np.float32, copy=False))
 

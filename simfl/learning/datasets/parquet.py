@@ -28,7 +28,7 @@ class Parquet(Table):
 
         try:
             rows = pd.read_parquet(file)
-        except Exception as error:  # pyarrow raises what it likes
+        except Exception as error:  # pyarrow may raise anything
             reason = " ".join(str(error).split()) or type(error).__name__
             raise ValueError(f"{file} cannot be read as a table: {reason}") from error
         for column in rows.columns[~rows.columns.duplicated()]:
@@ -37,16 +37,16 @@ class Parquet(Table):
         return rows
 
     def is_whole(self, file: Path, column: str) -> bool:
-        """Whether the file's own type is one of whole numbers."""
+        """Whether the column's type in the file is one of whole numbers."""
         import pandas as pd
 
         of_file = pd.read_parquet(file, columns=[column], dtype_backend="pyarrow").dtypes.iloc[0]
-        # Decimals are whole where they have no digit behind the point.
+        # Decimals are whole if they have no digit after the point.
         return of_file.kind in "iu" or getattr(of_file.pyarrow_dtype, "scale", None) == 0
 
 
 def _numbers(decimals: pd.Series) -> pd.Series:
-    """As whole numbers where the column has no digit behind the point, and no missing value."""
+    """Decimals as whole numbers, if they have no digits after the point and no value is missing."""
     given = decimals.dropna()
     whole = len(given) == len(decimals) and all(
         one.as_tuple().exponent == 0 and abs(one) < 2**63 for one in given

@@ -60,7 +60,7 @@ class Synthetic(Dataset):
     def load(self, root: Path | None, seed: int) -> Data:
         """Generates training and test rows from the seed."""
         generator = torch.Generator().manual_seed(seed)
-        self._truth(generator)  # the rows' draws come after it
+        self._truth(generator)  # the rows are drawn after it
         weights, biases = self.truths(seed)
         parts, owners = [], []
         for rows in (self.examples, self.test_examples):

@@ -101,7 +101,7 @@ class Table(Dataset):
             for column in (self.label, *numeric, *categorical):
                 _require(test, column, "test")
             test = self._complete(test_file, test, [*numeric, *categorical])
-            # What looks like numbers in one of the files only is the other's text: "01" is not 1.
+            # A column that looks like numbers in one file only is text in both: "01" is not 1.
             test = self._retold(test_file, test, rows, [self.label, *categorical])
             train = self._retold(file, rows, test, categorical)
             train, test = _as_real_as_the_other(train, test, categorical)
@@ -150,7 +150,9 @@ class Table(Dataset):
     def _retold(
         self, file: Path, rows: pd.DataFrame, other: pd.DataFrame, columns: Sequence[str]
     ) -> pd.DataFrame:
-        """A file's rows with those columns as text that are numbers here and text in the other."""
+        """The file's rows, with columns as text if they are numbers here but text in the other
+        file.
+        """
         mixed = [one for one in columns if _is_number(rows[one]) and not _is_number(other[one])]
         if not mixed:
             return rows
@@ -217,7 +219,7 @@ class Table(Dataset):
             require_one_spelling([files[0][self.owner]], f"owner: column {self.owner!r}")
 
     def _complete(self, file: Path, rows: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
-        """The rows that have a value in every column that is used."""
+        """The rows without a missing value in the columns used."""
         used = [self.label, *features]
         if self.owner is not None and self.owner in rows:
             used.append(self.owner)
@@ -236,7 +238,7 @@ class Table(Dataset):
         if lacking.all():
             raise ValueError("missing: every row lacks a value, so drop leaves no row")
         kept = rows[~lacking]
-        # Whole numbers beside missing values were read as real ones, and truths as objects.
+        # With missing values, whole numbers were read as real ones, and booleans as objects.
         gaps = [one for one in used if absent[one].any()]
         real = [one for one in gaps if kept[one].dtype.kind == "f"]
         whole = [one for one in real if (kept[one] % 1 == 0).all() and self.is_whole(file, one)]
@@ -289,7 +291,7 @@ def _require_finite(values: np.ndarray, rows: pd.Index, what: str) -> None:
 def _as_real_as_the_other(
     train: pd.DataFrame, test: pd.DataFrame, columns: Sequence[str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Both parts, with columns real that are so in one of them: as text 1 and 1.0 would differ."""
+    """Both parts; a column that is real in one becomes real in both: as text, 1 and 1.0 differ."""
     kinds = {one: {train[one].dtype.kind, test[one].dtype.kind} for one in columns}
     real = dict.fromkeys(
         (one for one, both in kinds.items() if both in ({"i", "f"}, {"u", "f"})), "float64"
@@ -298,7 +300,7 @@ def _as_real_as_the_other(
 
 
 def _require_single(rows: pd.DataFrame, column: str, key: str, advice: str) -> None:
-    """Raises ValueError where a column has lists."""
+    """Raises ValueError if a column contains lists."""
     given = rows[column].dropna()
     if len(given) and np.ndim(given.iloc[0]):
         example = np.asarray(given.iloc[0]).tolist()
@@ -309,7 +311,7 @@ def _require_single(rows: pd.DataFrame, column: str, key: str, advice: str) -> N
 
 
 def _is_number(column: pd.Series) -> bool:
-    """Whether it has numbers or truths; pandas has truths beside missing values as objects."""
+    """Whether it has numbers or booleans; with missing values, pandas reads booleans as objects."""
     if column.dtype.kind in "fiub":
         return True
     given = column.dropna()
@@ -324,7 +326,7 @@ def _require(rows: pd.DataFrame, column: str, key: str) -> None:
 
 
 def _labels(column: pd.Series) -> np.ndarray:
-    """Numbers as they are, anything else as text."""
+    """Numbers unchanged, anything else as text."""
     return column.to_numpy() if _is_number(column) else _texts(column)
 
 

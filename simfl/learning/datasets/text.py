@@ -85,7 +85,7 @@ class Text(Dataset):
                 f"step: found {self.step}, which makes {sum(sizes.values()):,} examples of"
                 f" {needed / 2**30:.1f} GiB together; accepted: a larger step"
             )
-        # Owners who are left out have no rows, and no number.
+        # Owners that are left out have no rows and no number.
         counts = [len(one) for one in windows["training"] if len(one)]
         natural = np.repeat(np.arange(len(counts)), counts)
         learnt, tested = map(self._examples, windows.values())

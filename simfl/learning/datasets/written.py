@@ -82,7 +82,7 @@ def require_several_cells(cells: Sequence[str], names: int | None, separator: st
 
 
 def is_number(value: object) -> bool:
-    """Whether a cell reads as one."""
+    """Whether a cell reads as a number."""
     try:
         float(str(value))
     except ValueError:
@@ -91,5 +91,5 @@ def is_number(value: object) -> bool:
 
 
 def _first(column: pd.Series, value: object) -> int:
-    """The row, from 1 on, that has a value first."""
+    """The number, from 1, of the first row with a value."""
     return int(column.index[column == value][0]) + 1
