@@ -27,9 +27,9 @@ class Mode:
 class Accelerator(MeasuredProcessor):
     """A GPU, or a whole server: power linear in utilisation, P = P_idle + u (P_active - P_idle).
 
-    A clock below the highest is a utilisation u = f / f_max: it takes longer and costs the same
-    joules beyond idle power. What DVFS there is stands in `modes`, of which a population picks one.
-    Watts that were measured at `measured_hz` are those at that clock.
+    A clock below the highest is a utilisation u = f / f_max: work takes longer, and costs the same
+    joules beyond idle power. DVFS is described by `modes`, of which a population chooses one. Watts
+    measured at `measured_hz` hold at that clock.
     """
 
     flops_per_s: Annotated[float | None, "> 0", "sustained float32 operations per second"] = None
@@ -61,7 +61,7 @@ class Accelerator(MeasuredProcessor):
             cycles = measured_s * clock_hz
         slower = self.frequency_max_hz / clock_hz
         kinds = {} if self.measured_hz is None else self.times_as_fast(slower)
-        # What it draws beyond idle goes with the clock: so much at the highest one.
+        # Power beyond idle is proportional to the clock; this is its value at the highest clock.
         active_w = self.power_idle_w + (self.power_active_w - self.power_idle_w) * slower
         powers = {} if slower == 1 else {"power_active_w": active_w}
         self.taken(cycles_per_example=cycles, **powers, **kinds)
@@ -81,9 +81,9 @@ class Accelerator(MeasuredProcessor):
                 raise ValueError(f"modes.{name}.power_active_w: cannot be below power_idle_w")
 
     def in_mode(self, name: str) -> Accelerator:
-        """The accelerator in one of its modes: its rate goes with the mode's clock.
+        """The accelerator in one of its modes, with its rate scaled by the mode's clock.
 
-        Raises ValueError, naming the modes that there are.
+        Raises ValueError, with the names of existing modes, for an unknown mode.
         """
         if name not in self.modes:
             raise ValueError(f"unknown mode {name!r}{suggestion(name, self.modes)}")
@@ -103,11 +103,11 @@ class Accelerator(MeasuredProcessor):
 
     @property
     def cycles_per_s(self) -> float:
-        """Of the whole accelerator."""
+        """Cycles per second of the whole accelerator."""
         return self.frequency_max_hz
 
     def flops_cycles(self, flops: ArrayLike) -> FloatArray:
-        """Clock cycles in which the whole accelerator does `flops` at the sustained rate."""
+        """Clock cycles in which the whole accelerator computes `flops` at the sustained rate."""
         if self.flops_per_s is None or self.efficiency is None:
             raise MissingCost("flops_per_s and efficiency")
         rate = self.efficiency * self.flops_per_s
@@ -119,14 +119,14 @@ class Accelerator(MeasuredProcessor):
         forward_flops: float | None,
         example_bits: float | None = None,
     ) -> FloatArray:
-        """Clock cycles of training on `examples`; a cost per example disregards the model."""
+        """Clock cycles of training on `examples`; a cost per example holds for any model."""
         if self.cycles_per_example is not None:
             return self.cycles_per_example * np.asarray(examples, dtype=float)
         return super().cycles(examples, forward_flops)
 
     @property
     def counts_bits(self) -> bool:
-        """Never."""
+        """Always false."""
         return False
 
     def compute(self, cycles: ArrayLike, frequency_hz: ArrayLike) -> ComputeCost:

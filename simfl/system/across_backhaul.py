@@ -1,6 +1,6 @@
-"""Sharing with a backhaul behind access points: two sharing rules in a row.
+"""Sharing with a backhaul behind access points: two sharing rules in sequence.
 
-What the medium of an access point lets through comes to the backhaul, which may let through less.
+The traffic that an access point's medium carries reaches the backhaul, which may carry less.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from simfl.system.sharing.medium import rates_and_duty
 
 @dataclass(frozen=True)
 class AcrossBackhaul(Sharing):
-    """The rule of the access points, and that of the backhaul behind all of them.
+    """The sharing rule of the access points, followed by that of the backhaul behind all of them.
 
-    Nobody sends faster than either lets through, nor than its own part of the backhaul. A radio is
-    on air for as long as its bits take at its own rate. `Flows.channel`
-    keeps access points, media and directions apart: to the engine all of it is one medium.
+    A sender's rate is limited by both rules and by its own part of the backhaul. A radio is on air
+    for the time that its bits take at its own rate. `Flows.channel` separates access points, media
+    and directions; to the engine they are a single medium.
     """
 
     half_duplex: ClassVar[bool] = True
@@ -33,18 +33,18 @@ class AcrossBackhaul(Sharing):
     backhaul: Sharing
 
     def rates_bps(self, flows: Flows) -> FloatArray:
-        """What both rules let through."""
+        """The rates under both rules."""
         return self._shared(flows)[0]
 
     def duty(self, flows: Flows, rates_bps: FloatArray) -> FloatArray:
-        """The share of time that both rules leave."""
+        """The share of time on air under both rules."""
         return self._shared(flows)[1]
 
     def _shared(self, flows: Flows) -> tuple[FloatArray, FloatArray]:
         rates, duty = self._through_access_points(flows)
         if not self.backhaul.contended:
             return rates, duty
-        # Who waits for its access point takes no part of the backhaul.
+        # A sender that waits for its access point uses no part of the backhaul.
         sending = np.flatnonzero(rates > 0)
         uplink = flows.channel[sending] % 2
         for _, rows in by_value(np.zeros_like(uplink) if self.backhaul.half_duplex else uplink):
@@ -65,7 +65,7 @@ class AcrossBackhaul(Sharing):
 
     def _through_access_points(self, flows: Flows) -> tuple[FloatArray, FloatArray]:
         own_bps = np.minimum(flows.rate_bps, flows.behind_bps)
-        # On air the radio's own rate says how long a bit keeps others waiting.
+        # If the rule divides air time, a bit occupies it at the radio's own rate.
         seen = flows if _divides_air(self.access) else replace(flows, rate_bps=own_bps)
         place, uplink = np.divmod(flows.channel, 2)
         if self.access.spans_points or not self.access.contended:
@@ -76,13 +76,13 @@ class AcrossBackhaul(Sharing):
         for _, rows in by_value(2 * place + uplink):
             rates[rows], duty[rows] = rates_and_duty(self.access, seen.take(rows))
         through = np.minimum(rates, flows.behind_bps)
-        # On air it sends at its own rate, and in between it waits for what lies behind.
+        # The radio sends at its own rate, and waits for the backhaul in between.
         passed = np.divide(through, rates, out=np.zeros_like(rates), where=rates > 0)
         return through, duty * passed * (seen.rate_bps / flows.rate_bps)
 
 
 def check_rules(access: Sharing, backhaul: Sharing) -> None:
-    """Raises ValueError for rules that do not go together."""
+    """Raises ValueError for incompatible rules."""
     if not backhaul.contended:
         return
     if _divides_air(backhaul):

@@ -17,9 +17,10 @@ from simfl.system.grouping import by_value
 
 @dataclass(frozen=True, eq=False)
 class AvailabilityByGroup(Availability):
-    """`models[which[client]]` says it of each client, for draws of that client's own.
+    """`models[which[client]]` determines the availability of each client, with the client's own
+    draws.
 
-    What one group's model is changes nothing about the clients of the others.
+    A group's model does not affect clients of other groups.
     """
 
     models: Sequence[Availability]
@@ -34,7 +35,7 @@ class AvailabilityByGroup(Availability):
 
     @property
     def told_by(self) -> str:
-        """Whoever may be to blame."""
+        """The models that may have caused an error."""
         return " or ".join(dict.fromkeys(one.name for one in self._checked))
 
     @cached_property
@@ -42,21 +43,21 @@ class AvailabilityByGroup(Availability):
         return [CheckedAvailability(one) for one in self.models]
 
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
-        """As each one's model says."""
+        """From each client's model."""
         there = np.empty(clients.size, dtype=np.bool_)
         for number, own in by_value(self.which[clients]):
             there[own] = self._checked[number].available(clients[own], time_s, streams)
         return there
 
     def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
-        """As each one's model says."""
+        """From each client's model."""
         next_s = np.empty(clients.size)
         for number, own in by_value(self.which[clients]):
             next_s[own] = self._checked[number].next_s(clients[own], time_s, streams)
         return next_s
 
     def until_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
-        """As each one's model says."""
+        """From each client's model."""
         until_s = np.empty(clients.size)
         for number, own in by_value(self.which[clients]):
             until_s[own] = self._checked[number].until_s(clients[own], time_s, streams)

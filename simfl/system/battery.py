@@ -1,15 +1,14 @@
-"""Batteries: charging, discharging, losses, and when one runs empty.
+"""Batteries: charging, discharging, losses, and when a battery runs empty.
 
-While load and supply are constant the charge changes linearly, E(t) = clip(E + (P_in - P_load) t,
-0, capacity), so that a walk over the supply's steps is exact. What the battery cannot hold is
-spilled, what it cannot give is unmet, and over any interval
+While load and supply are constant, the charge changes linearly, E(t) = clip(E + (P_in - P_load) t,
+0, capacity), so that going through the steps of the supply is exact. Supply beyond the capacity is
+spilled, load that an empty battery cannot serve is unmet, and over any interval
 
     change of charge = charged - drawn,  charged = supply - spilled,  drawn = load - unmet.
 
-A client takes part that is charged to `lowest` or is being charged. One whose battery has run empty
-is off: it draws nothing, all of its load is unmet and all that comes in charges it, until the very
-moment when it holds `lowest`. Then it is on again, and runs empty again where its load is more than
-what comes in.
+A client takes part if it is charged to `lowest` or is being charged. A client whose battery has run
+empty is off: it draws nothing, all its load is unmet and all supply charges it, until it has
+`lowest` again. Then it is on, and runs empty again if its load exceeds the supply.
 """
 
 from __future__ import annotations
@@ -24,25 +23,25 @@ from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.system.series import StepSeries
 
 _ROUNDING = 1e-9
-"""Of a capacity: a level reached up to this is reached."""
+"""Tolerance, as a share of the capacity, for reaching a level."""
 _MOST_STEPS = 1000
-"""Steps of the supplies for which a client's return is looked for: a year of days and nights."""
+"""The most steps of the supplies in the search for a client's return: a year of days and nights."""
 
 
 @dataclass(frozen=True, eq=False)
 class Supply:
-    """Power that comes in: client i gets scale[i] * series(t + shift_s[i]) watts at time t."""
+    """A power supply: client i gets scale[i] * series(t + shift_s[i]) watts at time t."""
 
     series: StepSeries
     scale: FloatArray
     shift_s: FloatArray
 
     def power_w(self, clients: IntArray, time_s: FloatArray) -> FloatArray:
-        """What comes in at each client's time."""
+        """The supplied watts at each client's time."""
         return self.scale[clients] * self.series.at(time_s + self.shift_s[clients])
 
     def next_change_s(self, clients: IntArray, time_s: FloatArray) -> FloatArray:
-        """When that changes next."""
+        """When the supply changes next."""
         shift_s = self.shift_s[clients]
         later_s = self.series.next_change_s(time_s + shift_s) - shift_s
         return np.maximum(later_s, np.nextafter(time_s, np.inf))
@@ -52,7 +51,7 @@ class Supply:
 class Flow:
     """Joules of each client over an interval, and when its battery first ran empty (inf: never).
 
-    For one that is off at the start, that is the start: it gives nothing.
+    For a client that is off at the start, that is the start.
     """
 
     charged_j: FloatArray
@@ -63,11 +62,10 @@ class Flow:
 
 
 class Batteries:
-    """The charge of every client's battery, each known at a time of its own.
+    """The charge of every client's battery, each at a time of its own.
 
-    Columns over clients: `capacity_j`, inf for mains power; `charge_j` at `time_s`, and whether it
-    is `off`. A client costs work when it is asked about, for the steps of its supplies since it
-    last was.
+    Columns over clients: `capacity_j`, inf for mains power; `charge_j` at `time_s`, and whether the
+    client is `off`. A query takes time for the steps of the supplies since the client's last one.
     """
 
     def __init__(
@@ -88,9 +86,10 @@ class Batteries:
         self._lowest = lowest
 
     def advance(self, clients: IntArray, until_s: ArrayLike, load_w: ArrayLike) -> Flow:
-        """Let clients (each once) draw `load_w` from their own time to `until_s`; what flowed.
+        """Let clients (each once) draw `load_w` from their own time to `until_s`; returns the
+        flows.
 
-        Raises ValueError where that lies in a client's past.
+        Raises ValueError if that is in a client's past.
         """
         end_s = np.broadcast_to(np.asarray(until_s, dtype=float), clients.shape)
         load = np.broadcast_to(np.asarray(load_w, dtype=float), clients.shape)
@@ -101,37 +100,39 @@ class Batteries:
         return flow
 
     def switch_off(self, clients: IntArray) -> None:
-        """These have run empty, but for a rounding error."""
+        """Treat these batteries as empty, apart from rounding errors."""
         self.charge_j[clients], self.off[clients] = 0.0, True
 
     def foresee(self, clients: IntArray, until_s: ArrayLike, load_w: ArrayLike) -> Flow:
-        """What `advance` would say, without doing it: does the battery last for this round?"""
+        """The result of `advance` without the change: does the battery last for a round?"""
         end_s = np.broadcast_to(np.asarray(until_s, dtype=float), clients.shape)
         load = np.broadcast_to(np.asarray(load_w, dtype=float), clients.shape)
         return self._walk(clients, end_s, load)[2]
 
     def level(self, clients: IntArray) -> FloatArray:
-        """Charge over capacity at each client's own time; NaN for mains power."""
+        """Charge divided by capacity at each client's own time; NaN for mains power."""
         with np.errstate(invalid="ignore"):
             shares: FloatArray = self.charge_j[clients] / self.capacity_j[clients]
         return shares
 
     def supply_w(self, clients: IntArray, time_s: ArrayLike) -> FloatArray:
-        """What comes in at a time."""
+        """The supplied watts at a time."""
         at_s = np.broadcast_to(np.asarray(time_s, dtype=float), clients.shape)
         return sum(
             (supply.power_w(clients, at_s) for supply in self._supplies), np.zeros(clients.shape)
         )
 
     def can_take_part(self, clients: IntArray) -> BoolArray:
-        """Whether each is on, at its own time, and charged enough or being charged."""
+        """Whether each client, at its own time, is on and either charged enough or being
+        charged.
+        """
         charging = self.supply_w(clients, self.time_s[clients]) > 0
         enough = self._charged(clients, self.charge_j[clients])
         able: BoolArray = ~self.off[clients] & (charging | enough)
         return able
 
     def ready_s(self, clients: IntArray, load_w: FloatArray) -> FloatArray:
-        """When each could take part if it drew `load_w` while it is on; inf: not for a year."""
+        """When each can take part, drawing `load_w` while it is on; inf: not within a year."""
         at_s, charge_j = self.time_s[clients], self.charge_j[clients]
         off, until_s = self.off[clients], np.full(clients.size, np.inf)
         peak_w = sum(
@@ -160,7 +161,7 @@ class Batteries:
         return until_s
 
     def _charged(self, clients: IntArray, charge_j: FloatArray) -> BoolArray:
-        """Whether a charge is enough to take part with."""
+        """Whether a charge is enough to take part."""
         enough: BoolArray = charge_j >= (self._lowest - _ROUNDING) * self.capacity_j[clients]
         return enough
 
@@ -174,9 +175,9 @@ class Batteries:
     def _walk(
         self, clients: IntArray, end_s: FloatArray, load_w: FloatArray
     ) -> tuple[FloatArray, BoolArray, Flow]:
-        """Charges at the end, who is off then, and the flows.
+        """Charges at the end, which clients are then off, and the flows.
 
-        A step ends where a supply changes, and where a client goes off or comes back.
+        A step ends when a supply changes, and when a client goes off or on.
         """
         at_s, charge_j, off = self.time_s[clients], self.charge_j[clients], self.off[clients]
         supplied, spilled, unmet = np.zeros((3, clients.size))
@@ -217,10 +218,10 @@ class Batteries:
     def _cycles_s(
         self, clients: IntArray, in_w: FloatArray, out_w: FloatArray, within_s: FloatArray
     ) -> FloatArray:
-        """Seconds of the whole cycles that batteries, empty now, go through within a time.
+        """The seconds of all complete off-on cycles of empty batteries within a time.
 
-        A cycle is being off until `lowest` and then drained by a load above what comes in. It
-        leaves the charge as it was: what comes in is drawn, and the rest of the load is unmet.
+        In a cycle, the client is off until `lowest`, and then drained by a load above the supply. A
+        cycle does not change the charge: the supply is drawn, and the rest of the load is unmet.
         """
         found_s = np.zeros(clients.size)
         some = in_w > 0

@@ -2,13 +2,12 @@
 
 A file names its `kind` (device, server, link or region); its other keys are the fields of `Device`
 or `Server`, with the processor's fields under `processor:`, a link's fields under `link:`, or the
-fields of `Region`. A
-processor or link is a part with a `name`: one of this room's, or an import path to one's own class,
-a file being relative to the profile's own folder.
-`sources` maps field paths ("processor.kappa") to where the figure comes from; `unverified` lists
-those without a source; `uncertainty` and `calibrated` are what calibration adds. A figure may stand
-there with its interval (uncertainty.py); a catalogue may have the machines of a draw (drawn.py).
-The comment at the head of a file says what the thing is.
+fields of `Region`. A processor or link is a part with a `name`: one of this package, or an import
+path to a user's class, where files are relative to the profile's folder. `sources` maps field paths
+("processor.kappa") to the source of the figure; `unverified` lists those without a source;
+`uncertainty` and `calibrated` are added by calibration. A figure may be given with its interval
+(uncertainty.py); a catalogue may contain the machines of a draw (drawn.py). The comment at the head
+of a file describes the item.
 """
 
 from __future__ import annotations
@@ -63,10 +62,10 @@ class CatalogueError(ValueError):
 
 @dataclass(frozen=True)
 class Profile:
-    """One file as it stands: `values` are its keys without those that are about figures.
+    """A file's content: `values` are its keys, except those about figures and `kind`.
 
-    Those are the fields below `values`, and `kind`. `about` is the first sentence of the comment at
-    the head of the file, empty where there is none.
+    The fields below `values` are the keys about figures. `about` is the first sentence of the
+    comment at the head of the file, empty if there is none.
     """
 
     name: str
@@ -84,7 +83,7 @@ class Profile:
         return [path for path, value in _leaves(self.values) if _is_figure(value)]
 
     def numbers(self) -> list[tuple[str, list[float]]]:
-        """Paths of all fields that hold a number or a list of numbers, with these."""
+        """Paths and values of all fields that hold a number or a list of numbers."""
         found = []
         for path, value in _leaves(self.values):
             listed = value if isinstance(value, list) else [value]
@@ -93,27 +92,27 @@ class Profile:
         return found
 
     def estimates(self) -> list[str]:
-        """Paths of the figures that nobody has verified: said to be so, or without a source."""
+        """Paths of unverified figures: declared as such, or without a source."""
         known = set(self.sources) - set(self.unverified)
         return [path for path in self.figures() if path not in known]
 
     @property
     def is_uncertain(self) -> bool:
-        """Whether its machine is another one in some draw."""
+        """Whether draws change its machine."""
         return is_uncertain(self.uncertainty, self.unverified, self.figures())
 
     def drawn(self, number: int) -> dict[str, Any]:
-        """Its `values` at a draw: what the machine may be instead."""
+        """Its `values` at a draw."""
         named = f"{self.kind}.{self.name}"
         return drawn_values(self.values, named, self.uncertainty, self.unverified, number)
 
 
 class Catalogue:
-    """Profiles by name, from one's own folders first, then from the shipped catalogue.
+    """Profiles by name, from the user's folders first, then from the shipped catalogue.
 
     `folders` are relative to `base`, a scenario's folder. `resolve` builds processors and links
-    that a file names by import path. A file is read once, for all catalogues made of this one.
-    With a `draw` its machines are those of that draw of their uncertain figures.
+    that a file names by import path. Files are cached, for all catalogues derived from this one.
+    With a `draw`, the machines have their uncertain figures from that draw.
     """
 
     def __init__(
@@ -148,7 +147,7 @@ class Catalogue:
         return name in self._files and self._read(name).kind == kind
 
     def profile(self, kind: Kind, name: str) -> Profile:
-        """The profile `name` as it stands in its file, not yet checked field by field."""
+        """The profile `name` as in its file, before its fields are checked."""
         if name not in self._files:
             for file in (folder / f"{name}.yml" for folder in self._folders):
                 if file.is_file():
@@ -185,7 +184,8 @@ class Catalogue:
 
     def _machine(self, cls: type[Machine], profile: Profile) -> Machine:
         own = self._values(profile)
-        # Its own keys first, for the processor is handed the idle power of the whole machine.
+        # The machine's own keys first, since the processor needs the idle power of the whole
+        # machine.
         plain = {key: value for key, value in own.items() if key != "processor"}
         _guarded(profile.path, lambda: checked(cls, plain, without=("processor", *_NOT_KEYS)))
         processor = self._part(Processor, "processor", profile)  # type: ignore[type-abstract]  # not called
@@ -199,11 +199,11 @@ class Catalogue:
         return _guarded(profile.path, lambda: build(cls, values))
 
     def _values(self, profile: Profile) -> Mapping[str, Any]:
-        """A profile's figures, as it says them or at this catalogue's draw."""
+        """A profile's figures: those of the file, or of this catalogue's draw."""
         return profile.values if self._draw is None else profile.drawn(self._draw)
 
     def _part(self, base: type[Part], key: str, profile: Profile) -> Part:
-        """The processor or link that the file describes under `key`."""
+        """The processor or link described under `key`."""
         own = self._values(profile)
         values = own.get(key)
         if not isinstance(values, Mapping) or not isinstance(values.get("name"), str):
@@ -217,7 +217,7 @@ class Catalogue:
             raise _wrong(profile.path, message)
         arguments = {field: value for field, value in values.items() if field != "name"}
         if "power_active_w" in arguments and "power_idle_w" in own:
-            # A wattmeter sees the whole device.
+            # Measured watts are those of the whole device, and include its idle power.
             arguments = {"power_idle_w": own["power_idle_w"], **arguments}
         return _guarded(profile.path, lambda: build(known[name], arguments), f"{key}.")
 
@@ -226,7 +226,7 @@ class Catalogue:
             raise _wrong(file, f"{key}.name: import paths need a scenario that resolves them")
         resolve = self._resolve
         module, _, class_name = values["name"].rpartition(":")
-        # A file is looked for beside the profile, so that it is found from any scenario's folder.
+        # A file is searched for beside the profile, so that scenarios in any folder find it.
         beside = (file.parent / module).absolute()
         path = f"{beside if module.endswith('.py') else module}:{class_name}"
         part: object = _guarded(
@@ -238,7 +238,7 @@ class Catalogue:
 
     @cached_property
     def _files(self) -> dict[str, Path]:
-        """File of each name; one's own folders win over the shipped catalogue."""
+        """Files by name; the user's folders take precedence over the shipped catalogue."""
         folders = [shipped_folder(), *reversed(self._folders)]
         return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 
@@ -256,7 +256,8 @@ class Catalogue:
             raise CatalogueError(f"{path}: an unreadable file ({error.strerror})") from error
         except RecursionError:
             raise CatalogueError(f"{path}: nested without end, accepted: a few levels") from None
-        # PyYAML's constructors raise plain errors for what they cannot read ("!!int x", year 0).
+        # PyYAML's constructors raise other errors for values that they cannot read ("!!int x", year
+        # 0).
         except (yaml.YAMLError, ValueError, KeyError, AttributeError, TypeError) as error:
             raise CatalogueError(not_yaml(path, error)) from error
         if not isinstance(content, Mapping):
@@ -298,16 +299,16 @@ class Catalogue:
 
 
 def shipped_folder() -> Path:
-    """The catalogue inside an installed package, or beside the package in a checkout."""
+    """The catalogue in an installed package, or beside the package in a checkout."""
     package = Path(simfl.system.__file__).parents[1]
     installed = package / "_data" / "devices"
     return installed if installed.is_dir() else package.parent / "devices"
 
 
 def _refuse_unknown_keys(path: Path, kind: Kind, values: Mapping[str, Any]) -> None:
-    """Refuse keys that no machine, link or region has, and no processor or link of this room.
+    """Refuse keys unknown to all machines, links and regions, and to processors and links of simfl.
 
-    Before anything else is told of a file, which might be due to a key that is misspelt.
+    This comes first, since other errors in a file may result from a misspelt key.
     """
     known = _KEYS[kind]
     for key in values:
@@ -322,7 +323,7 @@ def _refuse_unknown_keys(path: Path, kind: Kind, values: Mapping[str, Any]) -> N
 
 
 def _class_of(values: Mapping[str, Any], section: str, base: type[Part]) -> type[Part] | None:
-    """The processor or link of this room that a profile names."""
+    """The class of simfl's processor or link that a profile names."""
     part = values.get(section)
     name = part.get("name") if isinstance(part, Mapping) else None
     return _parts(base).get(name) if isinstance(name, str) else None
@@ -331,9 +332,9 @@ def _class_of(values: Mapping[str, Any], section: str, base: type[Part]) -> type
 def _refuse_intervals(
     path: Path, kind: Kind, values: Mapping[str, Any], uncertainty: Uncertainty
 ) -> None:
-    """Refuse an interval in which some draw is no value of its key: below 0, or between integers.
+    """Refuse intervals with invalid draws: below 0, or between integers.
 
-    What shares draw above 1 is cut, and lognormal figures lie above 0.
+    Draws of shares are limited to 1, and lognormal figures are positive.
     """
     for figure, interval in uncertainty.intervals.items():
         if figure == SECONDS:
@@ -353,7 +354,7 @@ def _refuse_intervals(
 
 
 def _between(interval: Interval, value: float) -> float:
-    """A figure between a value and an end of its interval that is no whole number."""
+    """A non-integer value between a figure and an end of its interval."""
     end = interval.low if interval.low < value else interval.high
     return value + (end - value) / math.pi
 
@@ -365,7 +366,7 @@ def _leaf(values: Mapping[str, Any], path: str) -> Any:
 
 
 _NOT_KEYS = ("name", "sources", "unverified")
-"""Fields of a machine or region that its file does not have under its own keys."""
+"""Fields of a machine or region that are not keys of its file."""
 _KEYS: Mapping[Kind, Sequence[str]] = {
     "device": [name for name in field_names(Device) if name not in _NOT_KEYS],
     "server": [name for name in field_names(Server) if name not in _NOT_KEYS],
@@ -378,9 +379,9 @@ _MACHINES: Mapping[Kind, type] = {"device": Device, "server": Server, "region": 
 
 
 def _parts(base: type[Part]) -> dict[str, type[Part]]:
-    """Concrete subclasses of `base` in this room's modules, by part name.
+    """Concrete subclasses of `base` in this package's modules, by part name.
 
-    Found by looking, so that a new kind of processor or link is one new file.
+    All modules are searched, so that a new kind of processor or link needs only a new file.
     """
     return {
         vars(cls).get("name") or _snake_case(cls.__name__): cls
@@ -391,7 +392,7 @@ def _parts(base: type[Part]) -> dict[str, type[Part]]:
 
 @cache
 def _own_classes() -> Sequence[type]:
-    """The concrete classes that this room's modules define."""
+    """The concrete classes defined in this package's modules."""
     modules = [
         importlib.import_module(f"simfl.system.{module.name}")
         for module in pkgutil.iter_modules(simfl.system.__path__)
@@ -410,7 +411,7 @@ def _snake_case(name: str) -> str:
 
 
 def _guarded(path: Path, make: Callable[[], Made], above: str = "") -> Made:
-    """`make()`, its errors told with the file, the line and the key, which `above` leads to."""
+    """`make()`, whose errors get the file, the line and the key (under `above`)."""
     try:
         return make()
     except MissingCost as missing:
@@ -420,7 +421,7 @@ def _guarded(path: Path, make: Callable[[], Made], above: str = "") -> Made:
 
 
 def _wrong(path: Path, message: str) -> CatalogueError:
-    """What is wrong with a profile; `message` is led by the key's path."""
+    """The error for a profile; `message` begins with the key's path."""
     return CatalogueError(placed(path, message))
 
 

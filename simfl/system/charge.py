@@ -1,8 +1,8 @@
-"""Clients' batteries over their rounds and between them.
+"""Clients' batteries during and between their rounds.
 
 Choices
 1. A client whose battery is empty is off until it is charged to `lowest`: it draws nothing, neither
-   idle power nor for messages beside rounds, and its radio is asleep.
+   idle power nor for messages outside rounds, and its radio is asleep.
 2. A battery that runs empty in mid-round ends the round.
 """
 
@@ -17,38 +17,38 @@ from simfl.system.battery import Batteries
 
 
 class Charge:
-    """What is left of every client's battery, each known at a time of its own.
+    """The charge of every client's battery, each at a time of its own.
 
-    `idle_w` is what each draws while it does nothing.
+    `idle_w` is each client's power while it does nothing.
     """
 
     def __init__(self, batteries: Batteries, idle_w: FloatArray) -> None:
         self._batteries = batteries
         self._idle_w = idle_w
-        # Joules that were wanted of empty batteries: while clients waited, and in radios' tails.
+        # Joules that empty batteries did not provide: to waiting clients, and to radios' tails.
         self._unmet_j: FloatArray = np.zeros((2, idle_w.size))
-        # What a radio's tail draws, until when, and whether the battery is empty then.
+        # The power of a radio's tail, its end, and whether the battery is then empty.
         self._tail_w: FloatArray = np.zeros(idle_w.size)
         self._tail_ends_s: FloatArray = np.zeros(idle_w.size)
         self._dries: BoolArray = np.zeros(idle_w.size, dtype=bool)
-        # What clients in rounds whose course nobody knows draw beyond idle power; NaN: all others.
+        # Power beyond idle of clients in rounds of unknown course; NaN for all others.
         self._active_w: FloatArray = np.full(idle_w.size, np.nan)
-        # What empty batteries did not give them.
+        # Joules that empty batteries did not provide to them.
         self._missed_j: FloatArray = np.zeros(idle_w.size)
-        # What is known of a client that cannot take part stays true until it can.
+        # When a client that cannot take part can do so; valid until then.
         self._ready_s: FloatArray = np.zeros(idle_w.size)
 
     def level(self, clients: IntArray) -> FloatArray:
-        """Charge over capacity when each was last looked at."""
+        """Charge divided by capacity at each client's last update."""
         return self._batteries.level(clients)
 
     def can_take_part(self, clients: IntArray, now_s: float) -> BoolArray:
-        """Whether each is charged enough now, or being charged."""
+        """Whether each is now charged enough, or being charged."""
         self.settle(clients, now_s)
         return self._batteries.can_take_part(clients)
 
     def ready_s(self, clients: IntArray, now_s: float) -> FloatArray:
-        """When each is charged enough at the earliest (it may be later); inf: never."""
+        """The earliest time at which each may be charged enough; inf: never."""
         ready_s = np.full(clients.size, now_s)
         low = ~self._batteries.can_take_part(clients)
         unknown = clients[low & (self._ready_s[clients] <= now_s)]
@@ -57,15 +57,15 @@ class Charge:
         return ready_s
 
     def settle(self, clients: IntArray, now_s: float) -> IntArray:
-        """Bring free clients' batteries up to now; those that were empty for some of that time."""
+        """Update idle clients' batteries; returns those that were empty for part of the time."""
         self._rest(clients, np.full(clients.size, now_s))
         return clients[(self._unmet_j[:, clients] > 0).any(axis=0)]
 
     def spend(self, clients: IntArray, times_s: FloatArray, joules: FloatArray) -> FloatArray:
-        """Draw `joules` (segments, clients) beyond idle power, whether or not they are there.
+        """Draw `joules` (segments, clients) beyond idle power, even from empty batteries.
 
-        `times_s` (segments + 1, clients) are the bounds of the segments. The joules, in the same
-        shape, that empty batteries did not give.
+        `times_s` (segments + 1, clients) are the bounds of the segments. Returns the joules that
+        empty batteries did not provide, in the same shape.
         """
         self._rest(clients, times_s[0])
         return np.array(
@@ -76,9 +76,10 @@ class Charge:
         ).reshape(joules.shape)
 
     def unmet_j(self, clients: IntArray, until_s: FloatArray, in_tail: BoolArray) -> FloatArray:
-        """Joules that empty batteries did not give to clients resting until then; counted once.
+        """Joules that empty batteries did not provide to clients resting until then; then reset to
+        0.
 
-        `in_tail`: to their radios' tails, or else while they waited.
+        `in_tail` selects those of the radios' tails instead of those of waiting.
         """
         self._rest(clients, until_s)
         which = in_tail.astype(np.int64)
@@ -89,9 +90,9 @@ class Charge:
     def tails_end_s(
         self, clients: IntArray, from_s: FloatArray, until_s: FloatArray, tail_w: FloatArray
     ) -> FloatArray:
-        """When radios in their tails from `from_s` to at most `until_s` fall asleep, or go off.
+        """When radios with tails from `from_s` to at most `until_s` fall asleep or go off.
 
-        A tail draws `tail_w` beyond idle power. A client that is off has none.
+        A tail draws `tail_w` beyond idle power. A client that is off has no tail.
         """
         until_s = np.where(self._batteries.off[clients], -np.inf, until_s)
         load_w = self._idle_w[clients] + tail_w
@@ -104,9 +105,10 @@ class Charge:
     def discharge(
         self, clients: IntArray, times_s: FloatArray, joules: FloatArray, stops_s: FloatArray
     ) -> FloatArray:
-        """Draw what activities take until they end or stop; when a battery was empty before (inf).
+        """Draw the power of activities until they end or stop; returns when batteries ran empty (or
+        inf).
 
-        `times_s` and `joules` as in `spend`.
+        `times_s` and `joules` are as in `spend`.
         """
         batteries, empty_s = self._batteries, np.full(clients.size, np.inf)
         self._rest(clients, times_s[0])
@@ -122,7 +124,7 @@ class Charge:
     def _loads_w(
         self, clients: IntArray, times_s: FloatArray, joules: FloatArray
     ) -> Iterator[FloatArray]:
-        """What they draw in each segment, idle power included."""
+        """Watts in each segment, including idle power."""
         idle_w = self._idle_w[clients]
         for row, spent_j in enumerate(joules):
             lasts_s = times_s[row + 1] - times_s[row]
@@ -130,12 +132,12 @@ class Charge:
             yield idle_w + active_w
 
     def on_battery(self, clients: IntArray) -> BoolArray:
-        """Who has a battery that could run empty."""
+        """Whether each client has a battery that can run empty."""
         finite: BoolArray = np.isfinite(self._batteries.capacity_j[clients])
         return finite
 
     def draws_otherwise(self, clients: IntArray, active_w: FloatArray) -> BoolArray:
-        """Which of those that `draw` has told of something else than `active_w`."""
+        """Which clients, of those in `draw`, have a power other than `active_w`."""
         known_w = self._active_w[clients]
         other: BoolArray = ~np.isnan(known_w) & (known_w != active_w)
         return other
@@ -143,10 +145,10 @@ class Charge:
     def draw(
         self, clients: IntArray, now_s: float, active_w: FloatArray, until_s: float | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """From now on clients draw `active_w` beyond idle power, until they `release`.
+        """From now on clients draw `active_w` beyond idle power, until `release`.
 
-        When their batteries are empty (inf: not as far as that is foreseen), and until when it is:
-        `until_s`, or when a supply changes next.
+        Returns when their batteries run empty (inf: not in the foreseen time), and the end of the
+        foreseen time: `until_s`, or the next change of a supply.
         """
         batteries, load_w = self._batteries, self._idle_w[clients] + active_w
         self._follow(clients, now_s)
@@ -159,29 +161,29 @@ class Charge:
         return batteries.foresee(clients, ahead_s, load_w).empty_s, ahead_s
 
     def release(self, clients: IntArray, now_s: float) -> None:
-        """They rest from now on."""
+        """From now on clients rest."""
         self._follow(clients, now_s)
         self._active_w[clients] = np.nan
 
     def missed_j(self, client: int, now_s: float) -> float:
-        """What an empty battery has not given since its client was first said to `draw`."""
+        """Joules that an empty battery has not provided since its client's first `draw`."""
         self._follow(np.array([client]), now_s)
         return float(self._missed_j[client])
 
     def _follow(self, clients: IntArray, now_s: float) -> None:
-        """Until now, whether they rest or not."""
+        """Update to the present, for resting clients and others."""
         self._rest(clients, np.full(clients.size, now_s))
         under_way = clients[~np.isnan(self._active_w[clients])]
         load_w = self._idle_w[under_way] + self._active_w[under_way]
         self._missed_j[under_way] += self._batteries.advance(under_way, now_s, load_w).unmet_j
 
     def run_empty(self, clients: IntArray, now_s: float) -> None:
-        """Batteries have run empty now, in mid-round."""
+        """Switch off batteries that run empty now, in mid-round."""
         self.release(clients, now_s)
         self._batteries.switch_off(clients)
 
     def _rest(self, clients: IntArray, until_s: FloatArray) -> None:
-        """First the tail, then nothing, of those whose batteries are not there yet."""
+        """Update resting clients: first the radio's tail, then idle power only."""
         batteries = self._batteries
         behind = (batteries.time_s[clients] < until_s) & np.isnan(self._active_w[clients])
         free, end_s = clients[behind], until_s[behind]

@@ -21,9 +21,9 @@ DAY_S = 86_400.0
 class Charging:
     """A charger of `charge_w` from `plug_in_s` to `unplug_s` of every day, and a harvest.
 
-    Hours are shifted from client to client by a normal draw. `harvest_w` are [seconds after
-    midnight, watts] pairs, each watt holding until the next pair (a solar panel's day, say);
-    `harvest_spread` is the sigma of a lognormal factor with mean 1 between clients.
+    Hours are shifted for each client by a normal draw. `harvest_w` are [seconds after midnight,
+    watts] pairs, each valid until the next one (a solar panel's day, for example); `harvest_spread`
+    is the sigma of a lognormal factor with mean 1 between clients.
     """
 
     charge_w: Annotated[float, ">= 0", "power of the charger while it is plugged in"] = 5.0
@@ -62,7 +62,8 @@ class Charging:
         streams: Streams,
         start_s: float = 0.0,
     ) -> Batteries:
-        """The batteries of clients whose devices are `devices[device_index]`, charged at random.
+        """The batteries of clients with devices `devices[device_index]`, with random initial
+        charges.
 
         Simulated time 0 is `start_s` seconds after midnight.
         """
@@ -85,7 +86,7 @@ class Charging:
             steps = [(0.0, 0.0), (plug_in, self.charge_w), (unplug, 0.0)]
         else:
             steps = [(0.0, self.charge_w), (unplug, 0.0), (plug_in, self.charge_w)]
-        by_time = dict(steps)  # at midnight itself the later step counts
+        by_time = dict(steps)  # at midnight, the later step counts
         return StepSeries(list(by_time), list(by_time.values()), DAY_S)
 
     def _harvest(self) -> StepSeries:

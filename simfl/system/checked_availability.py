@@ -15,10 +15,11 @@ from simfl.system.availability.base import Availability, UnusableAvailability
 
 
 class CheckedAvailability:
-    """Passes on what `model` says; UnusableAvailability for what breaks `Availability`'s contract.
+    """Passes on the answers of `model`; UnusableAvailability if they violate `Availability`'s
+    contract.
 
-    A model may round: at the very time when it says that a client comes or goes it may say that it
-    has not yet. So it is asked about the time just after each (`_just_after`).
+    Because of rounding, a model may not have changed a client's state yet at the very time that it
+    has given for the change. So it is queried about the time just after (`_just_after`).
     """
 
     def __init__(self, model: Availability) -> None:
@@ -27,18 +28,18 @@ class CheckedAvailability:
 
     @property
     def name(self) -> str:
-        """The model's name, or its own word, for whoever must blame it."""
+        """The model's name for error messages, or its own `told_by`."""
         return str(getattr(self._model, "told_by", called(self._model)))
 
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
-        """One truth per client."""
+        """A boolean per client."""
         there = np.asarray(self._asked("available", clients, time_s, streams))
         if there.shape != clients.shape or there.dtype != np.bool_:
             raise self._refused("available", "true or false for each client", there)
         return there
 
     def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
-        """One time per client, none of them past."""
+        """A time per client, none in the past."""
         answer = self._asked("next_s", clients, time_s, streams)
         back_s = self._times_s("next_s", answer, clients)
         if (back_s < time_s).any():
@@ -47,12 +48,12 @@ class CheckedAvailability:
         return back_s
 
     def until_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
-        """One time per client."""
+        """A time per client."""
         answer = self._asked("until_s", clients, time_s, streams)
         return self._times_s("until_s", answer, clients)
 
     def _asked(self, method: str, clients: IntArray, time_s: float, streams: Streams) -> Any:
-        """What the model says; a user's own may do with its `clients` what it likes."""
+        """The model's answer; a user's model gets a copy of `clients`, which it may modify."""
         shown = clients.copy() if self._own else clients
         with at_work(self._model, method):
             return getattr(self._model, method)(shown, _just_after(time_s), streams)
@@ -74,5 +75,5 @@ class CheckedAvailability:
 
 
 def _just_after(time_s: float) -> float:
-    """A nanosecond later, or some last bits where those are more."""
+    """A nanosecond later, or a few of the smallest floating-point steps if they are larger."""
     return time_s + max(1e-9, 8.0 * float(np.spacing(time_s)))

@@ -143,7 +143,7 @@ class Huggingface(Dataset):
         return inputs_of(np.stack(columns, axis=1), "inputs")
 
     def _require_as_meant(self, labels: Sequence[np.ndarray], owners: np.ndarray | None) -> None:
-        """Refuses numbers as text, unless classes are meant, and values that differ in blanks only."""
+        """Refuses disguised numbers, and values that differ in blanks only, as tables do."""
         import pandas as pd  # a dependency of datasets; other runs need not import it
 
         own = [pd.Series(one) for one in labels]

@@ -15,10 +15,11 @@ from simfl.system.availability.partly_absent import PartlyAbsent
 
 @dataclass(frozen=True)
 class Absence(PartlyAbsent):
-    """A `share` of the clients is away from `from_s` to `to_s`, or for ever; the others never are.
+    """A `share` of the clients is absent from `from_s` to `to_s`, or for good; the others never
+    are.
 
-    Seconds count from the midnight before the run: they are simulated ones, unless the population
-    has a `start_time`.
+    Seconds count from the midnight before the run, which is time 0 unless the population has a
+    `start_time`.
     """
 
     from_s: Annotated[
@@ -36,7 +37,7 @@ class Absence(PartlyAbsent):
             raise ValueError("to_s: must lie after from_s")
 
     def begun(self, start_s: float, members: IntArray | None) -> Self:
-        """By that clock; ValueError where they were back before."""
+        """With the run's clock; ValueError if the absence ends before the run begins."""
         if self._back_s <= start_s:
             raise ValueError(
                 f"to_s: the absence is over at {shown(self._back_s)}, before the run begins at"
@@ -46,26 +47,26 @@ class Absence(PartlyAbsent):
 
     @property
     def first_s(self) -> float:
-        """Once only."""
+        """The only time they leave."""
         return max(self.from_s - self._start_s, 0.0)
 
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
-        """Everybody, but those who have left."""
+        """All clients except those that are absent."""
         if not self.from_s <= time_s + self._start_s < self._back_s:
             return np.ones(clients.size, dtype=np.bool_)
         return ~self.who_leaves(clients, streams)
 
     def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
-        """When those who have left are back."""
+        """When the absent clients return."""
         return np.full(clients.size, self._back_s - self._start_s)
 
     def until_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
-        """When those who leave will."""
+        """When the clients that leave do so."""
         ahead = time_s + self._start_s < self.from_s
         leaves = self.who_leaves(clients, streams) & ahead
         return np.where(leaves, self.from_s - self._start_s, np.inf)
 
     @property
     def _back_s(self) -> float:
-        """Seconds after midnight; inf: never."""
+        """In seconds after midnight; inf for never."""
         return np.inf if self.to_s is None else self.to_s

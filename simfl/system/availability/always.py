@@ -19,9 +19,9 @@ class Always(Availability):
     leaves: ClassVar[bool] = False
 
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
-        """All of them."""
+        """Always true."""
         return np.ones(clients.size, dtype=np.bool_)
 
     def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
-        """Now."""
+        """The current time."""
         return np.full(clients.size, time_s)

@@ -11,9 +11,9 @@ from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.streams import Streams
 
 MOST_CHANGES = 20_000
-"""Of one client between two questions about it: beyond, nobody waits for the answer."""
+"""The most changes of one client between two queries; more would take too long."""
 MOST_PAUSES = 20_000
-"""Of one round, likewise."""
+"""The same limit for pauses in one round."""
 
 
 class UnusableAvailability(ValueError):
@@ -23,19 +23,19 @@ class UnusableAvailability(ValueError):
 class Availability(ABC):
     """Determines which clients are available at a time, and for how long.
 
-    Vectorised over clients and without state: what it says of a client at a time depends on
-    neither who asks nor how often. Randomness comes from `streams`. What is computed on the way may
-    be kept, as long as forgetting it would change no answer. `leaves` says that clients may go
-    away.
+    Vectorised over clients and without state: the answer for a client and time does not depend on
+    the other clients in a query, or on earlier queries. Randomness comes from `streams`.
+    Intermediate results may be cached if the answers would be the same without the cache. `leaves`
+    tells whether clients can become unavailable.
     """
 
     leaves: ClassVar[bool] = True
 
     def begun(self, start_s: float, members: IntArray | None) -> Availability:
-        """This model in a run that begins `start_s` seconds after midnight: time 0 is then.
+        """This model in a run whose time 0 is `start_s` seconds after midnight.
 
-        It is asked about `members` alone, ascending; None: about everybody. A model that goes by
-        neither is itself, the default; any other one is a copy.
+        It is queried for `members` only, ascending; None: for all clients. A model that depends on
+        neither returns itself, which is the default; other models return a copy.
         """
         return self
 
@@ -45,13 +45,13 @@ class Availability(ABC):
 
     @abstractmethod
     def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
-        """When each of `clients`, not available at `time_s`, will be; inf for never."""
+        """When each of `clients`, not available at `time_s`, becomes available; inf for never."""
 
     def until_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
-        """Until when each of `clients`, available at `time_s`, stays; inf for good, the default."""
+        """When each of `clients`, available at `time_s`, leaves; inf (the default) for never."""
         return np.full(clients.size, np.inf)
 
 
 def place_among(members: IntArray | None, clients: IntArray) -> IntArray:
-    """Of each client, which of `members` it is; None: everybody is."""
+    """Each client's position among `members`; None: all clients are members."""
     return clients if members is None else np.searchsorted(members, clients)

@@ -15,7 +15,7 @@ from simfl.system.availability.sojourn import Sojourn
 
 @dataclass(frozen=True, eq=False)
 class _Sojourns:
-    """One sojourn per row: its number, from 0, whether the client is there, begin and end."""
+    """One sojourn per row: its number from 0, whether the client is present, begin and end."""
 
     number: IntArray
     is_present: BoolArray
@@ -24,28 +24,28 @@ class _Sojourns:
 
     @classmethod
     def none(cls) -> _Sojourns:
-        """Without rows."""
+        """An empty table."""
         return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=bool), *np.empty((2, 0)))
 
     def grown(self, rows: int) -> _Sojourns:
-        """With so many more rows, to be filled in."""
+        """With this many additional rows, to be filled in."""
         columns = (self.number, self.is_present, self.start_s, self.end_s)
         return _Sojourns(
             *(np.concatenate([column, np.zeros(rows, column.dtype)]) for column in columns)
         )
 
     def copy(self, other: _Sojourns, rows: IntArray) -> None:
-        """Take over some rows."""
+        """Copy some rows from another table."""
         self.number[rows] = other.number[rows]
         self.is_present[rows] = other.is_present[rows]
         self.start_s[rows], self.end_s[rows] = other.start_s[rows], other.end_s[rows]
 
 
 class Courses:
-    """Per client the sojourn that was last asked about: a cache of what the seed determines.
+    """The sojourn of each client at the last queried time: a cache of what the seed determines.
 
-    Columns have a row per client asked so far; `_row_of` leads from client numbers to rows. Draws
-    are addressed by `component`: processes of different names have nothing to do with one another.
+    There is one row per client queried so far; `_row_of` maps clients to rows. Random draws are
+    addressed by `component`, so that processes with different names are independent.
     """
 
     def __init__(
@@ -64,14 +64,15 @@ class Courses:
         self._client: IntArray = np.empty(0, dtype=np.int64)
         self._absent_mean_s: FloatArray = np.empty(0)
         self._now = _Sojourns.none()
-        # Where each was when it was last asked about a moment that lay behind it: a round is
+        # Each client's sojourn when it was last queried about an earlier time: a round is planned
+        # far ahead, and its client is then queried about the present again.
         # planned far ahead, and then its client is asked about now again.
         self._kept = _Sojourns.none()
 
     def at(self, clients: IntArray, time_s: float) -> tuple[BoolArray, FloatArray]:
-        """Whether each client is there at `time_s`, and when the sojourn that it is in ends.
+        """Whether each client is present at `time_s`, and when its sojourn ends.
 
-        Raises UnusableAvailability where too many sojourns lie between two questions.
+        Raises UnusableAvailability if there are too many sojourns since the last query.
         """
         rows = self._rows(clients)
         passed = rows[self._now.start_s[rows] > time_s]
@@ -94,7 +95,7 @@ class Courses:
         return self._now.is_present[rows], self._now.end_s[rows]
 
     def _rows(self, clients: IntArray) -> IntArray:
-        """The rows of clients; those never asked about get one."""
+        """The rows of clients; new clients get one."""
         if clients.size and clients.max() >= self._row_of.size:
             grown = np.full(max(int(clients.max()) + 1, 2 * self._row_of.size), -1, dtype=np.int64)
             grown[: self._row_of.size] = self._row_of
@@ -111,25 +112,27 @@ class Courses:
         return self._row_of[clients]
 
     def _keep(self, rows: IntArray) -> None:
-        """Come back to where these are now, if a moment behind them is asked about."""
+        """Save the current sojourns, to return to for queries about earlier times."""
         self._kept.copy(self._now, rows)
 
     def _go_back(self, rows: IntArray, time_s: float) -> None:
-        """To the sojourn that was kept, or to the first one where that is too late as well."""
+        """Return to the saved sojourn, or to the first one if the saved one is too late."""
         late = self._kept.start_s[rows] > time_s
         if late.any():
             self._begin(rows[late])
         self._now.copy(self._kept, rows[~late])
 
     def _mean_absence_s(self, clients: IntArray) -> FloatArray:
-        """As told, or so long that a client's own availability is what was drawn for it."""
+        """The configured mean, or the mean that gives each client its randomly drawn
+        availability.
+        """
         if self._share_beta is None:
             return np.full(clients.size, self._absent.mean_s)
         share = self._streams.beta(*self._share_beta, f"{self._component}.share", clients)
         return self._present.mean_s * (1.0 - share) / share
 
     def _begin(self, rows: IntArray) -> None:
-        """The state at time 0, as of a process that has always been going on."""
+        """The stationary state at time 0."""
         clients, present_s, absent_s = self._client[rows], self._present.mean_s, self._absent_mean_s
         share = present_s / (present_s + absent_s[rows])
         there = self._streams.uniform(f"{self._component}.start", clients) < share
@@ -145,7 +148,7 @@ class Courses:
         self._now.end_s[rows] = self._ends_s(np.zeros(rows.size), left, there)
 
     def _advance(self, rows: IntArray) -> None:
-        """The next sojourn of each client."""
+        """Move each client to its next sojourn."""
         self._now.number[rows] += 1
         there = ~self._now.is_present[rows]
         clients, number = self._client[rows], self._now.number[rows]
@@ -168,10 +171,10 @@ class Courses:
         self._now.end_s[rows] = self._ends_s(start_s, lasts, there)
 
     def _ends_s(self, start_s: FloatArray, lasts: FloatArray, there: BoolArray) -> FloatArray:
-        """When sojourns end: absences pass at the rate of the hour, presences at rate 1.
+        """When sojourns end: absences pass at the hourly rate, presences at rate 1.
 
         An exponential absence whose hazard is multiplied by the rate is a thinned Poisson process;
-        the change of time does the same for any law.
+        the change of time generalises this to any distribution.
         """
         if self._diurnal is None:
             return start_s + lasts

@@ -16,9 +16,10 @@ from simfl.system.availability.partly_absent import PartlyAbsent
 
 @dataclass(frozen=True)
 class DailyAbsence(PartlyAbsent):
-    """A `share` of the clients is away from `from_s` to `to_s` of every period.
+    """A `share` of the clients is absent from `from_s` to `to_s` of every period.
 
-    Periods begin at the midnight before the run: one with a `start_time` begins within a period.
+    Periods begin at the midnight before the run; with a `start_time`, the run begins within a
+    period.
     """
 
     from_s: Annotated[
@@ -40,21 +41,21 @@ class DailyAbsence(PartlyAbsent):
         return 0.0 if away else (self.from_s - self._start_s) % self.period_s
 
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
-        """Everybody, but those who leave while they are away."""
+        """All clients except those that are absent."""
         hour_s = self._hour_s(time_s)
         if not self.from_s <= hour_s < self.to_s:
             return np.ones(clients.size, dtype=np.bool_)
         return ~self.who_leaves(clients, streams)
 
     def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
-        """When those who have left are back."""
+        """When the absent clients return."""
         return np.full(clients.size, time_s + self.to_s - self._hour_s(time_s))
 
     def until_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
-        """When those who leave will leave next."""
+        """When the clients that leave do so next."""
         later_s = (self.from_s - self._start_s - time_s) % self.period_s
         return np.where(self.who_leaves(clients, streams), time_s + later_s, np.inf)
 
     def _hour_s(self, time_s: float) -> float:
-        """How far its period is."""
+        """The time since the beginning of the period."""
         return (time_s + self._start_s) % self.period_s

@@ -22,8 +22,8 @@ _MOST_STEPS = 100
 class Diurnal:
     """h(t) = 1 + swing cos(2 pi (t - peak_s) / period_s), with mean 1 over a period.
 
-    Phones that charge, idle on Wi-Fi: a swing of 0.37 with its peak at 4 o'clock (hourly shares of
-    710 phones of FLHetBench, CVPR 2024).
+    For phones that charge while idle on Wi-Fi: a swing of 0.37 with its peak at 4 o'clock (hourly
+    shares of 710 phones of FLHetBench, CVPR 2024).
     """
 
     swing: Annotated[float, ">= 0", "< 1", "relative size of the variation; 0: none"] = 0.37
@@ -33,17 +33,17 @@ class Diurnal:
     period_s: Annotated[float, SHORTEST_S] = 86400.0
 
     def elapsed(self, time_s: ArrayLike) -> FloatArray:
-        """H(t), the integral of h from a fixed origin: how much time has passed at rate h."""
+        """H(t), the integral of h from a fixed origin: the time elapsed at rate h."""
         time = np.asarray(time_s, dtype=float)
         angular = 2.0 * math.pi / self.period_s
         wave: FloatArray = time + self.swing / angular * np.sin(angular * (time - self.peak_s))
         return wave
 
     def when(self, elapsed: ArrayLike) -> FloatArray:
-        """The inverse of `elapsed` within a microsecond; inf stays inf.
+        """The inverse of `elapsed`, accurate to a microsecond; inf stays inf.
 
-        Newton's method between bounds (it is Kepler's equation), each element until its own error
-        is small, so that no value depends on what else is asked for.
+        Newton's method with bounds (for Kepler's equation). Each element is iterated until its own
+        error is small, so that its value does not depend on the other elements.
         """
         wanted = np.atleast_1d(np.asarray(elapsed, dtype=float))
         time_s = wanted.copy()

@@ -17,8 +17,8 @@ from simfl.system.topology import evenly_spread
 class PartlyAbsent(Availability):
     """Base of models in which a `share` of the clients leaves.
 
-    The run begins `_start_s` seconds after midnight. `_members` are the clients that the share is
-    of; None: all.
+    The run begins `_start_s` seconds after midnight. The share refers to `_members`; None: to all
+    clients.
     """
 
     share: Annotated[float, ">= 0", "<= 1", "share of the clients that leave"] = 0.5
@@ -27,7 +27,7 @@ class PartlyAbsent(Availability):
     _members: IntArray | None = field(init=False, repr=False, compare=False, default=None)
 
     def begun(self, start_s: float, members: IntArray | None) -> Self:
-        """By that clock, and that share of these."""
+        """With the run's clock, for these clients."""
         one = copy.copy(self)
         object.__setattr__(one, "_start_s", start_s)
         object.__setattr__(one, "_members", members)
@@ -36,11 +36,11 @@ class PartlyAbsent(Availability):
     @property
     @abstractmethod
     def first_s(self) -> float:
-        """When they leave for the first time, in simulated seconds; 0: they are away from then."""
+        """The simulated time of the first absence; 0 if the clients are absent at the start."""
 
     def who_leaves(self, clients: IntArray, streams: Streams) -> BoolArray:
-        """Who is away at those hours."""
-        # The n-th of a group goes by n: groups are spread over all clients in the same way.
+        """Which clients are absent at those hours."""
+        # Drawn by position in the group, so that groups are spread in the same way as all clients.
         place = place_among(self._members, clients)
         leaves: BoolArray = evenly_spread(streams, "availability.leaves", place) < self.share
         return leaves

@@ -23,7 +23,7 @@ class Periodic(Availability):
     ] = 0.3
 
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
-        """Whether the client's own clock stands in its first `share`."""
+        """Whether the client is in the first `share` of its period."""
         on: BoolArray = self._place(clients, time_s, streams) < self.share
         return on
 
@@ -33,14 +33,14 @@ class Periodic(Availability):
         return time_s + (1.0 - place) * self.period_s
 
     def until_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
-        """The end of the client's first `share`."""
+        """The end of the first `share` of the client's period."""
         if self.share == 1:
             return np.full(clients.size, np.inf)
         place = self._place(clients, time_s, streams)
         return time_s + (self.share - place) * self.period_s
 
     def _place(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
-        """Where in its period, from 0 to 1, each client is."""
+        """Each client's position in its period, from 0 to 1."""
         place: FloatArray = (
             time_s / self.period_s + streams.uniform("availability.phase", clients)
         ) % 1.0

@@ -1,17 +1,17 @@
 """Clients that come and go at random: an alternating renewal process per client.
 
-Presences and absences have laws of their own (exponential ones make a Markov chain, with
-availability A = m1 / (m0 + m1) and autocovariance A (1 - A) exp(-t (1 / m0 + 1 / m1))). Phones in
-the field are far from exponential: Weibull shapes of 0.5 and 0.39, and availabilities that differ
-from phone to phone like Beta(0.5, 4.75) (710 phones of FLHetBench, CVPR 2024; `scale` and quantiles
-in docs/hardware.md). Crash and repair is the same process: presence until failure, absence until
+Presences and absences have separate distributions (exponential ones make a Markov chain, with
+availability A = m1 / (m0 + m1) and autocovariance A (1 - A) exp(-t (1 / m0 + 1 / m1))). Real phones
+are far from exponential: Weibull shapes of 0.5 and 0.39, and availabilities that vary between
+phones like Beta(0.5, 4.75) (710 phones of FLHetBench, CVPR 2024; `scale` and quantiles in
+docs/hardware.md). Crash and repair is the same process: presence until failure, absence until
 repair.
 
-The process is stationary from time 0: whether a client is there is drawn with probability A, and
-the first sojourn from its law's residual. Each sojourn is addressed by client and number, so that
-the course of a client is fixed by the seed alone. Courses are followed as far as they are asked
-for: a client costs memory once it is asked about, and time for the sojourns since it was last
-asked. A question about a moment long past starts that client's course again.
+The process is stationary from time 0: a client is present with probability A, and its first sojourn
+is drawn from the residual distribution. Each sojourn is addressed by client and number, so that a
+client's course is determined by the seed alone. Courses are computed as far as queried: a client
+takes memory once it is queried, and time for the sojourns since its last query. A query about a
+much earlier time restarts that client's course.
 """
 
 from __future__ import annotations
@@ -55,23 +55,23 @@ class Renewal(Availability):
     )
 
     def begun(self, start_s: float, members: IntArray | None) -> Renewal:
-        """By that clock."""
+        """With the run's clock."""
         if self.diurnal is None:
             return self
         peak_s = self.diurnal.peak_s - start_s
         return replace(self, diurnal=replace(self.diurnal, peak_s=peak_s))
 
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
-        """Whether the sojourn that `time_s` lies in is a presence."""
+        """Whether the sojourn at `time_s` is a presence."""
         return self._at(streams).at(clients, time_s)[0]
 
     def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
-        """The end of the absence that `time_s` lies in."""
+        """The end of the absence at `time_s`."""
         present, end_s = self._at(streams).at(clients, time_s)
         return np.where(present, time_s, end_s)
 
     def until_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
-        """The end of the presence that `time_s` lies in."""
+        """The end of the presence at `time_s`."""
         present, end_s = self._at(streams).at(clients, time_s)
         return np.where(present, end_s, time_s)
 

@@ -1,8 +1,8 @@
 """Distributions of durations (how long a client stays in a state), given by their mean.
 
-The residual of a law is the time to the end of a sojourn that is looked at from a moment chosen at
-random: density (1 - F(x)) / mean (Cox, Renewal Theory, 1962, Section 5.2). A process whose first
-sojourn is drawn from it is stationary from its beginning.
+The residual of a distribution is the time from a random moment to the end of the sojourn in
+progress: density (1 - F(x)) / mean (Cox, Renewal Theory, 1962, Section 5.2). A process whose first
+sojourn is drawn from it is stationary from the beginning.
 """
 
 from __future__ import annotations
@@ -45,18 +45,19 @@ class Sojourn:
     def durations(
         self, streams: Streams, component: str, clients: ArrayLike, counter: ArrayLike
     ) -> FloatArray:
-        """Durations over their mean, addressed by client and counter."""
+        """Durations divided by their mean, addressed by client and counter."""
         if self.law == "lognormal":
             return streams.lognormal(self.shape, component, clients, counter)
         draws = streams.exponential(component, clients, counter)
         return self._weibull(draws)
 
     def residuals(self, streams: Streams, component: str, clients: ArrayLike) -> FloatArray:
-        """Residual durations over the mean of the law.
+        """Residual durations divided by the distribution's mean.
 
-        For the Weibull law (x / scale)^k is gamma with shape 1 / k. The residual of any law is a
-        uniform share of a sojourn drawn with a weight proportional to its length; of a lognormal,
-        that is a lognormal whose mean is exp(sigma^2) times the law's.
+        For the Weibull distribution, (x / scale)^k of the residual is a gamma variable with shape 1
+        / k. In general, the residual is a uniform share of a sojourn drawn with probability
+        proportional to its length; for a lognormal, such sojourns are lognormal with a mean
+        exp(sigma^2) times as large.
         """
         if self.law == "lognormal":
             longer = streams.lognormal(self.shape, component, clients) * math.exp(self.shape**2)

@@ -21,7 +21,7 @@ class Trace(Availability):
     """Clients come and go like those of a trace, which repeats after its period.
 
     The file is made by `simfl convert-trace`, or has a format that it reads. Intervals are
-    half-open: at its end a client is gone.
+    half-open: at its end, a client is gone.
     """
 
     file: Annotated[TracePath, "table of availability intervals, made by simfl convert-trace"]
@@ -48,14 +48,14 @@ class Trace(Availability):
         object.__setattr__(self, "_first", first)
 
     def begun(self, start_s: float, members: IntArray | None) -> Trace:
-        """By that clock."""
+        """With the run's clock."""
         one = copy.copy(self)
         object.__setattr__(one, "offset_s", self.offset_s + start_s)
         object.__setattr__(one, "_members", members)
         return one
 
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
-        """Whether the replayed client was there."""
+        """Whether the replayed client was present."""
         who, at_s = self._replayed(clients, time_s, streams)
         return self._within(who, at_s)[0]
 
@@ -85,7 +85,7 @@ class Trace(Availability):
             return np.full(clients.size, time_s)
         inside = np.maximum(row, 0)
         left_s = one.end_s[inside] - at_s
-        # An interval up to the period's end goes on in the one that opens the next period.
+        # An interval up to the period's end continues in one at the start of the next period.
         first = np.minimum(opening, one.client.size - 1)
         goes_on = (one.end_s[inside] >= period_s) & (one.start_s[first] <= 0)
         left_s = np.where(goes_on, left_s + one.end_s[first], left_s)
@@ -95,7 +95,7 @@ class Trace(Availability):
     def _replayed(
         self, clients: IntArray, time_s: float, streams: Streams
     ) -> tuple[IntArray, FloatArray]:
-        """Which client of the trace each one replays, and at what time of its trace it is."""
+        """The client of the trace that each client replays, and the time in its trace."""
         count = self._intervals.clients
         if self.order == "listed":
             who = place_among(self._members, clients) % count
@@ -105,9 +105,9 @@ class Trace(Availability):
         return who, (time_s + self.offset_s) % self._intervals.period_s[who]
 
     def _within(self, who: IntArray, at_s: FloatArray) -> tuple[BoolArray, IntArray]:
-        """Whether each is in an interval, and the row of the last one that began."""
+        """Whether each is in an interval, and the row of its last interval that has begun."""
         one = self._intervals
-        # Clients one after the other on one axis, so that one search finds everybody's interval.
+        # All clients on one axis, one after another, so that a single search finds all intervals.
         apart = 2.0 * float(one.period_s.max())
         row = np.searchsorted(one.client * apart + one.start_s, who * apart + at_s, "right") - 1
         own = row >= self._first[who]
