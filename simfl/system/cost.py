@@ -1,7 +1,7 @@
 """The cost of an activity: seconds, and joules above idle power.
 
-A row's full energy is idle power * duration + `active_j`; whoever books the row adds the idle part,
-so that it is counted once per device and second. Fields are floats or arrays of one shape.
+A row's total energy is idle power * duration + `active_j`. The idle part is added when the row is
+logged, so that it is counted once per device and second. Fields are floats or arrays of one shape.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from simfl.common.arrays import BoolArray, FloatArray, IntArray
 
 
 class MissingCost(ValueError):
-    """A figure that a cost needs is not given; names owner and field. Never a silent zero."""
+    """A figure needed for a cost is missing; names owner and field. It never defaults to zero."""
 
     def __init__(self, field: str, owner: str = "") -> None:
         self.field = field
@@ -22,7 +22,7 @@ class MissingCost(ValueError):
         )
 
     def of(self, owner: str) -> MissingCost:
-        """The same gap, with the device that has it."""
+        """The same error, naming the device that lacks the figure."""
         return MissingCost(self.field, owner)
 
 
@@ -54,13 +54,14 @@ class TransferCost:
 
 @dataclass(frozen=True)
 class WireTransfer(TransferCost):
-    """A message's cost over all its attempts, and the bytes that crossed the link for it.
+    """A message's cost over all its attempts, and the bytes sent for it.
 
-    `wire_bytes` is the message's size after the codec, `attempts` how often it was sent (0: there
-    was no message), `lost_bytes` what was sent in vain: attempts * wire_bytes = lost_bytes plus
-    wire_bytes where the message arrived. `failed` says that it never did. `promotion_j` is the part
-    of `active_j` that waking the radio took, `since_last_attempt_s` how long before the
-    end the last attempt was over: what a sender waits before it gives up.
+    `wire_bytes` is the message's size after the codec, `attempts` the number of times it was sent
+    (0: there was no message), `lost_bytes` the bytes of attempts that were lost: attempts *
+    wire_bytes = lost_bytes, plus wire_bytes if the message arrived. `failed` tells that it never
+    did. `promotion_j` is the part of `active_j` for waking the radio, `since_last_attempt_s` the
+    time from the end of the last attempt to the end: the time that a sender waits before it gives
+    up.
     """
 
     wire_bytes: IntArray

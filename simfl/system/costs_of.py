@@ -22,7 +22,7 @@ def cycles_of(
     steps: FloatArray,
     example_bits: float | None,
 ) -> FloatArray:
-    """`Processor.training_cycles`; raises `PartMisbehaves`."""
+    """`Processor.training_cycles`, checked; raises `PartMisbehaves`."""
     inherited = type(processor).training_cycles is Processor.training_cycles
     method = "cycles" if inherited else "training_cycles"
     with at_work(processor, method):
@@ -33,7 +33,7 @@ def cycles_of(
 
 
 def flops_cycles_of(processor: Processor, flops: ArrayLike) -> FloatArray:
-    """`Processor.flops_cycles`; raises `PartMisbehaves`."""
+    """`Processor.flops_cycles`, checked; raises `PartMisbehaves`."""
     with at_work(processor, "flops_cycles"):
         given = processor.flops_cycles(flops)
     if not is_users_own(processor):
@@ -44,7 +44,7 @@ def flops_cycles_of(processor: Processor, flops: ArrayLike) -> FloatArray:
 def compute_cost_of(
     processor: Processor, cycles: ArrayLike, frequency_hz: ArrayLike
 ) -> ComputeCost:
-    """`Processor.compute`; raises `PartMisbehaves`."""
+    """`Processor.compute`, checked; raises `PartMisbehaves`."""
     with at_work(processor, "compute"):
         given = processor.compute(cycles, frequency_hz)
     if not is_users_own(processor):
@@ -62,7 +62,7 @@ def compute_cost_of(
 def transfer_cost_of(
     link: Link, bits: ArrayLike, uplink: bool, rate_factor: FloatArray, jitter: FloatArray
 ) -> TransferCost:
-    """`Link.transmit`; raises `PartMisbehaves`."""
+    """`Link.transmit`, checked; raises `PartMisbehaves`."""
     with at_work(link, "transmit"):
         given = link.transmit(bits, uplink, rate_factor, jitter)
     if not is_users_own(link):
@@ -78,7 +78,7 @@ def transfer_cost_of(
 
 
 def channel_of(link: Link, paths: RadioPaths) -> FloatArray:
-    """`Link.channel`; raises `PartMisbehaves`."""
+    """`Link.channel`, checked; raises `PartMisbehaves`."""
     with at_work(link, "channel"):
         given = link.channel(paths)
     if not is_users_own(link):

@@ -1,10 +1,10 @@
 """CPUs: duration and power of computations at a clock frequency.
 
-CMOS model of mobile and edge computing: with W cycles in total over n equally fast cores at clock
-f, t = W / (n f) and E_dyn = kappa W f^2, independent of n (Mao et al., IEEE COMST 2017; Tran et
-al., INFOCOM 2019, whose alpha/2 is kappa). Work comes as cycles per example or per bit (the
-literature's forms) or as floating-point operations against a sustained rate (the form for real
-devices). docs/hardware.md says why the two differ a thousandfold for convolutional networks.
+The CMOS model of mobile and edge computing: with W cycles in total over n equally fast cores at
+clock f, t = W / (n f) and E_dyn = kappa W f^2, independent of n (Mao et al., IEEE COMST 2017; Tran
+et al., INFOCOM 2019, whose alpha/2 is kappa). Work is given as cycles per example or per bit (as in
+the literature), or as floating-point operations at a sustained rate (for real devices).
+docs/hardware.md explains why the two differ a thousandfold for convolutional networks.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Cpu(MeasuredProcessor):
     """Equally fast cores under DVFS: P(core) = u (power_static_w + kappa f^exponent) beyond idle.
 
     Work is given by `cycles_per_example`, by `cycles_per_bit`, by `flops_per_s` (all cores at the
-    highest clock) and `efficiency`, as it was measured (`seconds_per_batch`,
-    `seconds_per_example`), or by `rates` of each kind of work; power by `kappa`, by a measured
-    `power_table`, which takes precedence, or by `power_active_w`. u is 1 while a core computes and
-    `stall_utilization` while it waits for memory, which takes `memory_bound` of the time at the
-    highest clock, whatever the clock.
+    highest clock) and `efficiency`, by measurements (`seconds_per_batch`, `seconds_per_example`),
+    or by `rates` of each kind of work; power by `kappa`, by a measured `power_table`, which takes
+    precedence, or by `power_active_w`. u is 1 while a core computes and `stall_utilization` while
+    it waits for memory. This waiting takes the share `memory_bound` of the time at the highest
+    clock, and the same number of seconds at any clock.
     """
 
     cores: Annotated[int, ">= 1", "cores that train, all busy together"]
@@ -116,7 +116,9 @@ class Cpu(MeasuredProcessor):
             raise ValueError("power_table: powers include power_static_w and cannot be below it")
 
     def _take_measured(self) -> None:
-        """Cycles that take the measured seconds, and the kappa that draws the measured watts."""
+        """Sets cycles that take the measured seconds, and the kappa that gives the measured
+        watts.
+        """
         measured_s, clock_hz = self.measured_s(), self.clock_hz()
         busy, waiting = (
             (1.0 - self.memory_bound) / clock_hz,
@@ -144,11 +146,11 @@ class Cpu(MeasuredProcessor):
 
     @property
     def cycles_per_s(self) -> float:
-        """Of all cores."""
+        """Cycles per second of all cores."""
         return self.cores * self.frequency_max_hz
 
     def flops_cycles(self, flops: ArrayLike) -> FloatArray:
-        """Cycles in which all cores at the highest clock do `flops` at the sustained rate."""
+        """Cycles in which all cores at the highest clock compute `flops` at the sustained rate."""
         if self.flops_per_s is None or self.efficiency is None:
             raise MissingCost("flops_per_s")
         rate = self.efficiency * self.flops_per_s
@@ -171,11 +173,11 @@ class Cpu(MeasuredProcessor):
 
     @property
     def counts_bits(self) -> bool:
-        """Where there are cycles per bit."""
+        """If `cycles_per_bit` is given."""
         return self.cycles_per_bit is not None
 
     def power_law(self) -> tuple[float, float] | None:
-        """As configured; the least-squares fit to a measured table."""
+        """The configured law, or the least-squares fit to a measured table."""
         if self.power_table is not None:
             frequency, power_w = np.asarray(self.power_table, dtype=float).T
             fitted = float((power_w - self.power_static_w) @ frequency**3 / (frequency**6).sum())
@@ -186,8 +188,8 @@ class Cpu(MeasuredProcessor):
     def compute(self, cycles: ArrayLike, frequency_hz: ArrayLike) -> ComputeCost:
         """t = W / n ((1 - m) / f + m / f_max), m the memory-bound share: W / (n f) where m is 0.
 
-        Joules are power times core-seconds, of which those that wait count `stall_utilization`:
-        E_dyn = kappa W f^(exponent - 1) and E_static = P_static W / f where m is 0.
+        Joules are power times core-seconds, where waiting cores count `stall_utilization`: E_dyn =
+        kappa W f^(exponent - 1) and E_static = P_static W / f where m is 0.
         """
         total = np.asarray(cycles, dtype=float)
         frequency = np.asarray(frequency_hz, dtype=float)

@@ -19,8 +19,8 @@ from simfl.system.processor import Processor
 class Device:
     """A kind of client device; many clients share one.
 
-    `sources` says where each figure comes from, `unverified` names the figures without a source,
-    both by field path ("processor.kappa").
+    `sources` gives the source of each figure, `unverified` names the figures without a source, both
+    by field path ("processor.kappa").
     """
 
     name: str
@@ -35,9 +35,9 @@ class Device:
     unverified: tuple[str, ...] = ()
 
     def in_mode(self, name: str) -> Device:
-        """The device with its accelerator in a power mode; it is called `device.mode`.
+        """The device with its accelerator in a power mode, named `device.mode`.
 
-        Raises ValueError for a mode that there is not.
+        Raises ValueError for an unknown mode.
         """
         if not isinstance(self.processor, Accelerator):
             raise ValueError(f"found {name!r}, accepted: null, {self.name} has no modes")
@@ -60,8 +60,8 @@ class Server:
     def execute(self, flops: ArrayLike, bytes_moved: ArrayLike) -> ComputeCost:
         """Cost of `flops` operations that move `bytes_moved` through memory.
 
-        Whichever takes longer decides, plus the overhead (aggregation is memory-bound: two
-        operations per value read); the machine is busy, at active power, all the while.
+        The slower of the two determines the time, plus the overhead (aggregation is memory-bound:
+        two operations per value read). The machine is busy, at active power, all the time.
         """
         clock_hz = self.processor.frequency_max_hz
         try:

@@ -1,14 +1,14 @@
 """Drawn machines: a profile's figures in one of many draws of its uncertainty.
 
-A figure with an interval is drawn from it, each by itself; those of a calibration's joint draws
-together, row by row. A figure that stands under `unverified` and has no interval has a default
-one: seconds are off by up to a factor of `SECONDS_FACTOR` with 90 %, watts by up to
-`WATTS_FACTOR` (docs/decisions.md says why), one draw for all such seconds of a profile and one for
-all its watts. How a machine is built and set up (cores, clocks, memory, batteries, bands, decibels)
-is taken as it stands.
+A figure with an interval is drawn from it independently; figures of a calibration's joint draws are
+drawn together, row by row. An unverified figure without an interval has a default one: with a
+probability of 90 %, seconds are off by at most a factor of `SECONDS_FACTOR`, and watts by at most
+`WATTS_FACTOR` (docs/decisions.md gives the reasons). All such seconds of a profile share one draw,
+and all its watts another. How a machine is built and configured (cores, clocks, memory, batteries,
+bands, decibels) is not drawn.
 
-Draw k of a profile is the same wherever the profile is used, whatever the scenario's seed, and
-whatever other profiles there are.
+Draw k of a profile is the same wherever the profile is used, whatever the scenario's seed and the
+other profiles.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _RATES = frozenset(
         "downlink_bps",
     )
 )
-"""Last steps of paths of figures of which more is faster."""
+"""Last steps of the paths of figures whose increase makes things faster."""
 _TIMES = frozenset(
     (
         "cycles_per_example",
@@ -82,11 +82,11 @@ _SHARES = {
     "memory_bound": _BELOW_ONE,
     "packet_loss": _BELOW_ONE,
 }
-"""Figures that are shares, and how large they can be."""
+"""Figures that are shares, with their upper limits."""
 SIGNED = frozenset(
     ("path_loss_db", "temperature_rest_c", "temperature_hot_c", "temperature_cool_c")
 )
-"""Figures that may be below 0."""
+"""Figures that may be negative."""
 _OF_TRAINING = (
     "cycles_per_example",
     "cycles_per_bit",
@@ -95,13 +95,13 @@ _OF_TRAINING = (
     "seconds_per_step",
     "seconds_per_place",
 )
-"""Figures of which more makes training take longer."""
+"""Figures whose increase makes training take longer."""
 
 
 def default_spread(path: str, unverified: tuple[str, ...]) -> tuple[str, float] | None:
-    """What an unverified figure goes by, "seconds" or "watts", and the power of its factor.
+    """The draw ("seconds" or "watts") for an unverified figure, and the exponent of its factor.
 
-    None where it has no default spread. A rate that is a product has the spread once.
+    None if it has no default spread. A rate given as a product has the spread only once.
     """
     name = path.rpartition(".")[2]
     if name == "flops_per_s" and path.replace(name, "efficiency") in unverified:
@@ -112,7 +112,7 @@ def default_spread(path: str, unverified: tuple[str, ...]) -> tuple[str, float] 
 
 
 def is_uncertain(uncertainty: Uncertainty, unverified: tuple[str, ...], figures: list[str]) -> bool:
-    """Whether some figure of a profile may be another than it is."""
+    """Whether draws change any figure of a profile."""
     if uncertainty.draws is not None:
         return True
     if any(one.has_width for one in uncertainty.intervals.values()):
@@ -145,7 +145,7 @@ def drawn_values(
                 seconds = interval.at(1.0, normal(path))
         elif path not in joint:
             figure = interval.at(_at(drawn, path), normal(path))
-            # A normal law goes below 0; most figures do not.
+            # A normal distribution includes negative values, which most figures exclude.
             signed = interval.low < 0 or path.rpartition(".")[2] in SIGNED
             least = -math.inf if signed else interval.low / 10.0
             _put(drawn, path, max(figure, least))
@@ -165,13 +165,13 @@ def drawn_values(
 
 
 def _factor(whose: str, normal: float) -> float:
-    """How far off seconds or watts without a source are at a draw."""
+    """The factor on seconds or watts without a source, from a standard normal draw."""
     most = SECONDS_FACTOR if whose == "seconds" else WATTS_FACTOR
     return Interval(1.0 / most, most).at(1.0, normal)
 
 
 def _at(values: Mapping[str, Any], path: str) -> Any:
-    """The figure at a path; None where there is none."""
+    """The figure at a path; None if there is none."""
     found: Any = values
     for step in path.split("."):
         found = found.get(step) if isinstance(found, Mapping) else None
@@ -187,14 +187,14 @@ def _put(values: dict[str, Any], path: str, figure: Any) -> None:
 
 
 def _times(figure: Any, factor: float) -> Any:
-    """A number, or the last numbers of a table's rows, so many times as large."""
+    """A number, or the last numbers of a table's rows, multiplied by a factor."""
     if isinstance(figure, list):
         return [[*row[:-1], row[-1] * factor] for row in figure]
     return figure * factor
 
 
 def _stretch(processor: dict[str, Any], factor: float) -> None:
-    """Make all training take so many times as long."""
+    """Multiply all training times by a factor."""
     for name in _OF_TRAINING:
         if isinstance(processor.get(name), int | float):
             processor[name] *= factor
@@ -205,17 +205,16 @@ def _stretch(processor: dict[str, Any], factor: float) -> None:
 
 
 def _keep_sound(values: dict[str, Any]) -> None:
-    """No machine draws less while it works than while it waits: idle power is at most the active.
+    """Limit idle power to the active power, and static power to the power beyond idle.
 
-    What cores draw beyond it is at least their static power. Figures that were drawn apart may
-    cross.
+    Independently drawn figures might contradict each other.
     """
     processor = values.get("processor")
     if not isinstance(processor, dict):
         return
     least = min(_active_w(processor), default=None)
     if least is not None:
-        # A wattmeter's active power is that of the whole device; an accelerator has its own.
+        # Measured active power includes the whole device's idle power; an accelerator has its own.
         whose = processor if "power_idle_w" in processor else values
         if isinstance(whose.get("power_idle_w"), int | float):
             whose["power_idle_w"] = min(whose["power_idle_w"], least)
@@ -229,7 +228,7 @@ def _keep_sound(values: dict[str, Any]) -> None:
 
 
 def _active_w(processor: Mapping[str, Any]) -> Iterator[float]:
-    """Every active power that the processor may have."""
+    """All active powers that the processor may have."""
     for one in (processor, *(processor.get("modes") or {}).values()):
         if isinstance(one.get("power_active_w"), int | float):
             yield one["power_active_w"]

@@ -1,6 +1,6 @@
-"""The hardware recorded by a run: each client's own figures, and the machines'.
+"""The hardware recorded by a run: each client's figures, and those of machines.
 
-With them and the formulas of docs/seconds_and_joules.md every second and joule can be recomputed.
+With them and the formulas of docs/seconds_and_joules.md, all seconds and joules can be recomputed.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from simfl.system.processor import Processor
 from simfl.system.world import World
 
 _ABOUT = ("name", "sources", "unverified")
-"""Fields of a machine that are no figures."""
+"""Fields of a machine that are not figures."""
 
 
 def client_columns(world: World, work: ModelWork) -> dict[str, Any]:
-    """Columns with one row per client: what was drawn for it, units in the names.
+    """One row per client with its drawn figures, with units in the column names.
 
-    Rates are those of its link times its own factor, where the radio channel's factor is 1.
-    Positions are there where some link goes by them, batteries where some device has one, cycles
-    per step where a step takes some device a time that its examples do not.
+    Rates are those of its link times its own factor, for a radio channel's factor of 1. Positions
+    are included if some link depends on them, batteries if some device has one, and cycles per step
+    if steps take some device a time that does not depend on examples.
     """
     clients = np.arange(world.num_clients)
     rate_bps = {
@@ -58,8 +58,8 @@ def client_columns(world: World, work: ModelWork) -> dict[str, Any]:
 def machine_figures(world: World, *, hierarchical: bool) -> dict[str, Any]:
     """The figures of every kind of machine: devices and links by name, servers, the backhaul.
 
-    Edge servers and the backhaul only of a run that has them, access points as (x, y) in metres.
-    Keys are those of the profiles; `part` is the class of a processor or link.
+    Edge servers and the backhaul are included only if the run has them, with access points as (x,
+    y) in metres. Keys are those of the profiles; `part` is the class of a processor or link.
     """
     devices = {world.devices[index].name: index for index in np.unique(world.device_index)}
     links = {world.link_names[index]: index for index in np.unique(world.link_index)}
@@ -91,7 +91,7 @@ def _figures(one: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A field as JSON has it; what a user's own class may hold beside that as text."""
+    """A field as JSON; values of other types, in users' classes, as text."""
     if is_dataclass(value):
         return _figures(value)
     if isinstance(value, Mapping):

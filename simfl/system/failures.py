@@ -1,9 +1,8 @@
 """Failures and repairs of clients, edge servers, and links to the cloud.
 
-Each of them works and fails in turn, an alternating renewal process from draws of its own: how
-often edge servers crash changes nothing about who is present, fades or computes how fast. With
-exponential times between failures of mean MTBF a task of t seconds is hit with probability
-1 - exp(-t / MTBF).
+Each is an alternating renewal process with its own draws: for example, the rate of edge server
+crashes does not affect clients' presence, fading or speed. With exponential times between failures
+of mean MTBF, a task of t seconds is interrupted with probability 1 - exp(-t / MTBF).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Outages:
 
 @dataclass(frozen=True)
 class Faults:
-    """Failures; null: never. At time 0 the state is that of a run long in progress."""
+    """Failures; null: none. At time 0, the process is in its stationary state."""
 
     clients: Annotated[Outages | None, "a client that crashes loses its round"] = None
     edge_servers: Annotated[
@@ -41,7 +40,7 @@ class Faults:
 
 
 class Failures:
-    """When machines of one kind fail and work again; `outages` None: they never fail."""
+    """When machines of one kind fail and work again; without `outages`, they never fail."""
 
     def __init__(self, outages: Outages | None, streams: Streams, component: str) -> None:
         self._courses: Courses | None = None
@@ -61,14 +60,14 @@ class Failures:
         return self._courses.at(machines, time_s)
 
     def fails_s(self, machine: int, time_s: float) -> float:
-        """When a machine fails next: `time_s`, if it does not work then; inf: never."""
+        """When a machine fails next; `time_s` if it does not work then; inf for never."""
         if self.never:
             return np.inf
         working, until_s = self.at(np.array([machine]), time_s)
         return float(until_s[0]) if working[0] else time_s
 
     def works_s(self, machine: int, time_s: float) -> float:
-        """When a machine works again: `time_s`, if it does."""
+        """When a machine works again; `time_s` if it does."""
         if self.never:
             return time_s
         working, until_s = self.at(np.array([machine]), time_s)

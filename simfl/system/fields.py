@@ -1,6 +1,6 @@
 """Checked construction of the frozen dataclasses in device and link files.
 
-The registry validates a scenario's parts with pydantic, which this room does not import; device
+The registry validates a scenario's parts with pydantic, which this package does not import; device
 files use the same annotations (`Annotated[float, "> 0", "what it is"]`) and get the same checks.
 """
 
@@ -27,13 +27,13 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 class FieldError(ValueError):
-    """A key is unknown or missing, or its value is not what the field accepts."""
+    """A key is unknown or missing, or its value is not accepted."""
 
 
 def build(cls: type[T], values: Mapping[str, Any]) -> T:
-    """An instance of the dataclass `cls` from `values`; FieldError names the key at fault first.
+    """An instance of the dataclass `cls` from `values`; FieldError begins with the key at fault.
 
-    ValueErrors of the class's own checks pass through.
+    ValueErrors of the class's own checks pass unchanged.
     """
     return cls(**checked(cls, values))
 
@@ -41,9 +41,9 @@ def build(cls: type[T], values: Mapping[str, Any]) -> T:
 def checked(
     cls: type[Any], values: Mapping[str, Any], without: Container[str] = ()
 ) -> dict[str, Any]:
-    """The fields of `cls` that `values` give, those in `without` left out, as `build` takes them.
+    """The checked fields of `cls` given by `values`, except those in `without`, as for `build`.
 
-    Raises FieldError for the first that is unknown, missing or not what the field accepts.
+    Raises FieldError for the first that is unknown, missing or not accepted.
     """
     known = {item.name: item for item in fields(cls) if item.init and item.name not in without}
     for key in values:
@@ -60,7 +60,7 @@ def checked(
 
 
 def check(cls: type[Any], path: Sequence[str], value: Any) -> None:
-    """Raise FieldError where the field of `cls` at `path` does not accept `value`."""
+    """Raises FieldError if the field of `cls` at `path` does not accept `value`."""
     name, *below = path
     for section in reversed(below):
         value = {section: value}
@@ -68,12 +68,12 @@ def check(cls: type[Any], path: Sequence[str], value: Any) -> None:
 
 
 def field_names(cls: type[Any]) -> list[str]:
-    """The fields of the dataclass `cls` that values can be given for."""
+    """The fields of the dataclass `cls` that can be given values."""
     return [item.name for item in fields(cls) if item.init]
 
 
 def suggestion(found: str, known: Iterable[str]) -> str:
-    """', did you mean ...?' with the nearest known name, and what there is."""
+    """', did you mean ...?' with the nearest known name, and all known names."""
     names = sorted(known)
     return f"{nearest(str(found), names) or ';'} accepted: {', '.join(names)}"
 
@@ -115,7 +115,7 @@ def _converted(kind: Any, value: Any, name: str) -> Any:
 
 
 def _as_float(value: Any) -> Any:
-    """A finite number as float; an integer beyond a float's range is none."""
+    """A finite number as a float; integers beyond a float's range are refused."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return _REFUSED
     try:
@@ -130,7 +130,7 @@ def _fits_int64(value: Any) -> bool:
 
 
 def _nested(kind: type[T], value: Any, name: str) -> T | object:
-    """A dataclass within a field; what is wrong with it is told with the whole path."""
+    """A dataclass within a field; its errors have the full path."""
     if not isinstance(value, Mapping):
         return _REFUSED
     try:
@@ -151,7 +151,7 @@ def _converted_tuple(kinds: tuple[Any, ...], value: Any, name: str) -> Any:
 
 
 def _split(annotation: Any) -> tuple[Any, list[str]]:
-    """Type and constraints of an annotation; any other metadata string is a description."""
+    """Type and constraints of an annotation; other strings in it are descriptions."""
     if get_origin(annotation) is not Annotated:
         return annotation, []
     kind, *metadata = get_args(annotation)
@@ -167,14 +167,14 @@ def _holds(rule: str, value: Any) -> bool:
 
 def shown(value: Any) -> str:
     """`value` as a short piece of one-line text, for an error message."""
-    # Python refuses to write integers of more than 4,300 digits.
+    # Python refuses to convert integers of more than 4,300 digits to text.
     is_huge = isinstance(value, int) and value.bit_length() > 14_000
     text = "an integer of thousands of digits" if is_huge else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _wanted(annotation: Any) -> str:
-    """What a field accepts, in words: 'a number > 0 (per core)'."""
+    """A description of accepted values: 'a number > 0 (per core)'."""
     kind, constraints = _split(annotation)
     metadata = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
     about = [text for text in metadata if text not in constraints]
@@ -185,7 +185,7 @@ _WORDS = {float: "a number", int: "an integer", str: "text", bool: "true or fals
 
 
 def _in_words(kind: Any, constraints: Sequence[str] = ()) -> str:
-    """A type as `scenario.accepted` says it; bounds stand behind what they hold for."""
+    """A type as described by `scenario.accepted`, followed by its bounds."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         options = [_in_words(one, constraints) for one in inner if one is not types.NoneType]

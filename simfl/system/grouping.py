@@ -10,6 +10,6 @@ from simfl.common.arrays import IntArray
 
 
 def by_value(index: IntArray) -> Iterator[tuple[int, IntArray]]:
-    """Each value in `index`, ascending, with the rows that hold it."""
+    """Each value in `index`, ascending, with its rows."""
     for value in np.flatnonzero(np.bincount(index)):
         yield int(value), np.flatnonzero(index == value)

@@ -1,8 +1,8 @@
 """The share of a waiting client's idle power that is charged to the training.
 
-A device draws its idle power whether or not somebody trains on it. Whose joules these are is a
-question of accounting: they say nothing about what its battery gives, and a client at work (its
-radio's tail included) is always charged in full.
+A device draws its idle power whether or not it is used for training. To whom these joules are
+attributed is a question of accounting: it does not affect batteries, and clients at work (including
+their radios' tails) are always charged in full.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ ClientIdle = Literal["always", "present", "rounds"]
 
 
 class IdlePower:
-    """Says for how long clients waited at nobody's cost, by `mode`.
+    """The time for which waiting clients are not charged, by `mode`.
 
-    `present`: while a client was away or had crashed. `rounds`: all the while. (`always` is never,
-    and needs nobody to say so.) What was found out about a client's wait is kept until its next.
+    `present`: while a client was absent or had crashed. `rounds`: all the time. (`always` means
+    never, and does not use this class.) What is known about a client's wait is kept until its next
+    wait.
     """
 
     def __init__(
@@ -39,7 +40,8 @@ class IdlePower:
         self._availability = CheckedAvailability(availability)
         self._failures = failures
         self._streams = streams
-        # Since when each waits; since when it has been there, or away, and until when; and the
+        # The beginning of each wait; the beginning of the current presence or absence, and its end;
+        # and the total seconds of the absences before it.
         # seconds of the absences before that.
         self._from_s: FloatArray = np.full(clients, np.nan)
         self._since_s: FloatArray = np.zeros(clients)
@@ -48,9 +50,9 @@ class IdlePower:
         self._away_s: FloatArray = np.zeros(clients)
 
     def unpaid_s(self, clients: IntArray, from_s: FloatArray, until_s: FloatArray) -> FloatArray:
-        """Of what each client waited from `from_s` to `until_s`, the seconds that cost nothing.
+        """The seconds of each client's wait from `from_s` to `until_s` that are not charged.
 
-        Raises UnusableAvailability for clients that come and go too often to be followed.
+        Raises UnusableAvailability for clients that come and go too often.
         """
         if self._mode == "rounds":
             return until_s - from_s
@@ -72,12 +74,12 @@ class IdlePower:
         return self._away_s[clients] + away_s
 
     def _begin(self, clients: IntArray, from_s: FloatArray) -> None:
-        """They wait from then on; where they are is asked at once."""
+        """Clients begin to wait; whether they are present is queried afterwards."""
         self._from_s[clients] = self._since_s[clients] = self._until_s[clients] = from_s
         self._there[clients], self._away_s[clients] = True, 0.0
 
     def _change(self, clients: IntArray, time_s: float) -> None:
-        """They come, go, crash or are repaired."""
+        """Clients come, go, crash or are repaired."""
         lasted_s = np.where(self._there[clients], 0.0, time_s - self._since_s[clients])
         self._away_s[clients] += lasted_s
         there = self._availability.available(clients, time_s, self._streams)

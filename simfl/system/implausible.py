@@ -12,10 +12,10 @@ from simfl.system.populations.base import Population
 from simfl.system.profile_text import placed
 
 Bounds = tuple[float, float, str, str]
-"""Least, largest, and what a figure may be in that is below, or above."""
+"""Least and largest value, and the likely unit of a figure below or above them."""
 
 _CLOCK: Bounds = (5e6, 2e10, "GHz, MHz or kHz", "mHz")
-# Sigfox sends 100 or 600 bit/s: RFC 8376.
+# The lowest rate: Sigfox sends 100 or 600 bit/s (RFC 8376).
 _RATE_BPS: Bounds = (100.0, 1e12, "Mbit/s or kbit/s", "another unit")
 _FLOPS: Bounds = (1e5, 1e17, "GFLOP/s or TFLOP/s", "another unit")
 _TRAFFIC: Bounds = (1e5, 1e14, "GB/s or MB/s", "another unit")
@@ -61,7 +61,7 @@ OF_KIND: dict[str, dict[str, Bounds]] = {
     },
     "link": {"power_idle_w": _LINK_W},
 }
-"""By the last part of a figure's path. No machine, radio or grid that is known is near an end."""
+"""By the last part of a figure's path. Known machines, radios and grids are well within them."""
 
 OF_POPULATION: dict[str, Bounds] = {
     "access_bps": _RATE_BPS,
@@ -74,11 +74,13 @@ OF_POPULATION: dict[str, Bounds] = {
     **{key: OF_ALL[key] for key in ("memory_bytes", "power_transmit_w", "power_receive_w")},
     **{key: OF_KIND["device"][key] for key in ("power_idle_w", "power_static_w")},
 }
-"""By the key of a population that says such figures itself, as `paper` does."""
+"""By the key of a population that contains figures itself, such as `paper`."""
 
 
 def implausible_figures(profiles: Sequence[Profile]) -> list[str]:
-    """A line for each figure beyond its bounds: file, line, key, what was found, what is likely."""
+    """A line for each figure beyond its bounds: file, line, key, the value, and the likely
+    cause.
+    """
     return [line for profile in profiles for line in _of(profile)]
 
 
@@ -92,20 +94,20 @@ def _of(profile: Profile) -> Iterator[str]:
 
 
 def implausible_keys(population: Population) -> Iterator[tuple[str, str]]:
-    """Each key of a population with a figure beyond its bounds: what was found, what is likely."""
+    """Each key of a population with a figure beyond its bounds: the value, and the likely cause."""
     for key, bounds in OF_POPULATION.items():
         value: Any = population
         for step in key.split("."):
             value = getattr(value, step, None)
         figures = np.atleast_1d(() if value is None else value)
-        if figures.ndim == 2:  # a series: times with the figures that hold from then on
+        if figures.ndim == 2:  # a series of times and values
             figures = figures[:, 1]
         if told := _beyond(bounds, figures.tolist()):
             yield key, told
 
 
 def _beyond(bounds: Bounds, figures: Sequence[float]) -> str:
-    """What is said of the first figure that is beyond them; empty where none is."""
+    """A message on the first figure beyond its bounds; empty if there is none."""
     least, largest, below, above = bounds
     for figure in figures:
         if 0 != figure < least or figure > largest:

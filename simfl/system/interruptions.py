@@ -3,12 +3,13 @@
 Absences and crashes are fixed by the seed; a battery's course follows from what the client does.
 
 Choices
-1. A client that leaves in mid-round goes on (`ignore`), goes on when it is back (`pause`: work
-   continues only while it is there, as in FLASH, WWW 2021), or drops its round (`abort`).
+1. A client that leaves in mid-round continues (`ignore`), continues when it is back (`pause`: it
+   works only while it is present, as in FLASH, WWW 2021), or drops its round (`abort`).
 2. A crash ends the round, and so does a battery that runs empty. The server notices at once.
-3. A message that is cut off is lost, every attempt begun so far; a paused one goes on where it was.
-4. A client that is away draws its idle power, whatever it was doing.
-5. What ends at the moment of an interruption has ended.
+3. An interrupted message is lost, with all attempts begun so far; a paused one continues where it
+   stopped.
+4. An absent client draws its idle power, whatever it was doing.
+5. An activity that ends at the moment of an interruption is complete.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ UNAVAILABLE, CRASH, EMPTY = range(3)
 
 @dataclass(frozen=True)
 class Interruption:
-    """What befalls a client at work: one of `CAUSES`, when, in which stage.
+    """The interruption of a client at work: its cause (one of `CAUSES`), time and stage.
 
-    `lasts_s` is how long it is away, NaN for an empty battery. Unless its round `goes_on`, it ends
-    there.
+    `lasts_s` is how long the client is absent, NaN for an empty battery. Unless it `goes_on`, its
+    round ends there.
     """
 
     client: int
@@ -49,10 +50,10 @@ class Interruption:
 
 @dataclass(frozen=True, eq=False)
 class Paused:
-    """Segments with the absences of their clients among them, and where each begins and ends.
+    """Segments including their clients' absences, and when each begins and ends.
 
     `times_s` has shape (segments + 1, clients): row i is when segment i begins. Clients leave for
-    good at `leaves_s` (inf: never), and next, whether or not at work then, at `present_until_s`.
+    good at `leaves_s` (inf: never), and next, at work or not, at `present_until_s`.
     """
 
     segments: Segments
@@ -79,26 +80,27 @@ class Interruptions:
 
     @property
     def pausing(self) -> bool:
-        """Whether absences hold clients up, instead of breaking them off."""
+        """Whether absences pause rounds, instead of ending them."""
         return self._leaving == "pause"
 
     def stops_s(self, clients: IntArray, now_s: float) -> tuple[FloatArray, IntArray]:
-        """When absence or crash breaks off what clients begin now (inf: never), and which does.
+        """When absences or crashes end what clients begin now (inf: never), and which of the two.
 
-        Both (clients,); the second is an index into `CAUSES`. Empty batteries are not in it.
+        Both (clients,); the second is an index into `CAUSES`. Empty batteries are not considered.
         """
-        # A model may round at its boundary: everything lasts for the last bit at least.
+        # Because of rounding in availability models, everything lasts at least one floating-point
+        # step.
         soon_s = np.nextafter(now_s, np.inf)
         leaves_s = np.full(clients.size, np.inf)
         if self._leaving == "abort":
             leaves_s = self._availability.until_s(clients, now_s, self._streams)
         working, until_s = self._failures.at(clients, now_s)
-        # Of who is broken already `until_s` is the repair: it stops at once.
+        # For a client that has crashed, `until_s` is the repair; its work ends at once.
         stops_s = np.maximum([leaves_s, np.where(working, until_s, now_s)], soon_s)
         return stops_s.min(axis=0), stops_s.argmin(axis=0)
 
     def with_pauses(self, clients: IntArray, segments: Segments, times_s: FloatArray) -> Paused:
-        """The same segments with pauses; `times_s` (segments + 1, clients) are theirs without."""
+        """The segments with pauses; `times_s` (segments + 1, clients) are those without."""
         never, pauses = np.full(clients.size, np.inf), list[Interruption]()
         if not self.pausing or not len(segments):
             return Paused(segments, times_s, never, never, pauses)
@@ -118,26 +120,26 @@ class Interruptions:
         return Paused(*_split(segments, times_s, courses), never, present_until_s, pauses)
 
     def leaves_s(self, client: int, at_s: float) -> float:
-        """When the work of a client that is there at `at_s` pauses next; inf: never."""
+        """When the work of a client present at `at_s` is paused next; inf: never."""
         return self.gone_s(client, at_s) if self.pausing else np.inf
 
     def gone_s(self, client: int, at_s: float) -> float:
-        """When a client that is there at `at_s` leaves next."""
+        """When a client present at `at_s` leaves next."""
         leaves_s = self._availability.until_s(np.array([client]), at_s, self._streams)
         return max(float(leaves_s[0]), float(np.nextafter(at_s, np.inf)))
 
     def interruption(self, client: int, cause: int, time_s: float, stage: int) -> Interruption:
-        """A client's work ends in one of `STAGES`, by one of `CAUSES`."""
+        """The end of a client's work in one of `STAGES`, by one of `CAUSES`."""
         away_s = self.away_s(client, cause, time_s)
         return Interruption(client, CAUSES[cause], time_s, STAGES[stage], away_s, goes_on=False)
 
     def pause(self, client: int, time_s: float, stage: int, away_s: float) -> Interruption:
-        """A client is away for so long in one of `STAGES`, and its work goes on afterwards."""
+        """A pause of a client's work in one of `STAGES`, for `away_s` seconds."""
         cause = CAUSES[UNAVAILABLE]
         return Interruption(client, cause, time_s, STAGES[stage], away_s, goes_on=True)
 
     def away_s(self, client: int, cause: int, time_s: float) -> float:
-        """How long a client that is stopped at `time_s` is away."""
+        """How long a client that is interrupted at `time_s` is absent."""
         if cause == CRASH:
             return self._failures.works_s(client, time_s) - time_s
         if cause == EMPTY:
@@ -148,7 +150,7 @@ class Interruptions:
         return float(self._availability.next_s(who, time_s, self._streams)[0]) - time_s
 
     def restless(self, client: int, time_s: float) -> UnusableAvailability:
-        """The error of a client that has left more than `MOST_PAUSES` times in one round."""
+        """The error for a client that has left more than `MOST_PAUSES` times in one round."""
         return UnusableAvailability(
             f"client {client} has left {MOST_PAUSES:,} times in one round by {time_s:g} s, says"
             f" {self._availability.name}; what is the population's availability?"
@@ -168,7 +170,7 @@ class _Course:
         self.parts: list[list[tuple[float, float]]] = []
 
     def follow(self, stages: IntArray, seconds: FloatArray) -> None:
-        """One after another; the last part of one that never ends lies beyond `leaves_s`."""
+        """Follow segments in sequence; a last part beyond `leaves_s` belongs to one cut off."""
         departures = 0
         for stage, lasts_s in zip(stages.tolist(), seconds.tolist(), strict=True):
             parts, left_s = list[tuple[float, float]](), lasts_s
@@ -197,10 +199,10 @@ class _Course:
 def _split(
     segments: Segments, times_s: FloatArray, courses: dict[int, _Course]
 ) -> tuple[Segments, FloatArray]:
-    """The table with as many rows for each segment as any client needs, absences between them."""
+    """The table with as many rows per segment as any client needs, with absences between them."""
     rows = range(len(segments))
     counts = [max(len(course.parts[row]) for course in courses.values()) for row in rows]
-    # Of each new row: the segment that it is of, and which part of that; every other one is away.
+    # For each new row, its segment and its part of it; every second part is an absence.
     source = np.repeat(rows, [2 * count - 1 for count in counts])
     part = np.concatenate([np.arange(2 * count - 1) for count in counts])
     first, away = part == 0, part % 2 == 1

@@ -1,8 +1,8 @@
 """Links: the duration and energy of messages.
 
-Powers are those of the client end's interface. Phones' radios have been fitted so: power for being
-active plus a slope times the rate, a promotion before the first message and a tail after the last
-(Huang et al., MobiSys 2012, and its successors).
+Powers are those of the interface at the client end. The model is that of measurements of phones'
+radios: power for being active plus a slope times the rate, a promotion before the first message and
+a tail after the last (Huang et al., MobiSys 2012, and its successors).
 """
 
 from __future__ import annotations
@@ -63,23 +63,24 @@ class Link(ABC):
                 raise ValueError(f"power_{state}_w: missing, needed with {state}_s")
 
     def band(self, factor: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Signal to noise over the whole band, and bit/s/Hz at best, where `channel` gave `factor`.
+        """Signal-to-noise ratio over the whole band, and highest bit/s/Hz, for this `factor` of
+        `channel`.
 
-        An infinite one, the default, makes the rate proportional to the share of the band.
+        An infinite ratio, the default, makes the rate proportional to the share of the band.
         """
         return np.full_like(factor, np.inf), np.ones_like(factor)
 
     @property
     def bands_hz(self) -> tuple[float, float] | None:
-        """Width of the band up and down; None: it has none that others could have a part of."""
+        """Width of the band up and down; None if the link has no band to share."""
         return None
 
     @abstractmethod
     def rate_bps(self, uplink: bool) -> float:
-        """Bits per second up or down where every factor on the rate is 1."""
+        """Bits per second up or down if all factors on the rate are 1."""
 
     def channel(self, paths: RadioPaths) -> FloatArray:
-        """Factor of the radio channel on the rate, one per transfer; asked if `needs_places`."""
+        """The radio channel's factor on the rate, per transfer; called if `needs_places`."""
         return np.ones(len(paths.clients))
 
     def transmit(
@@ -92,9 +93,9 @@ class Link(ABC):
         """Cost of sending `bits` up or down with the radio awake; broadcasts over clients.
 
         duration = jitter * rtt / 2 + bits / (rate_factor * rate * duty cycle). The client end
-        draws, beyond idle, power - idle + slope * rate while it waits for the latency and while
-        bits pass, not while the duty cycle forbids to send. `rate_factor` multiplies the rate,
-        `jitter` the latency (both positive; None is 1). No bits, no message: zero seconds and
+        draws, beyond idle, power - idle + slope * rate during the latency and while bits are sent,
+        but not while the duty cycle forbids sending. `rate_factor` multiplies the rate, `jitter`
+        the latency (both positive; None is 1). Without bits there is no message: zero seconds and
         joules.
         """
         size = np.asarray(bits, dtype=float)
@@ -110,7 +111,9 @@ class Link(ABC):
 
     @property
     def jitter_sigma(self) -> float:
-        """Sigma of the lognormal with mean 1 whose product with `rtt_s` has the sd `jitter_s`."""
+        """Sigma of a lognormal factor with mean 1 that gives `rtt_s` the standard deviation
+        `jitter_s`.
+        """
         if self.rtt_s == 0:
             return 0.0
         return float(np.sqrt(np.log1p((self.jitter_s / self.rtt_s) ** 2)))
@@ -126,5 +129,5 @@ class FixedRateLink(Link):
     downlink_bps: Annotated[float, "> 0"]
 
     def rate_bps(self, uplink: bool) -> float:
-        """The direction's own rate."""
+        """The configured rate of the direction."""
         return self.uplink_bps if uplink else self.downlink_bps

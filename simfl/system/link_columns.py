@@ -1,4 +1,4 @@
-"""Link figures of many messages as columns; and the radio's states."""
+"""Figures of links as columns, for many messages; and the radio's states."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class LinkColumns:
     """Figures of some links, one entry each.
 
     A radio goes idle -> promotion -> active -> tail -> idle: a message that finds it asleep waits
-    for its promotion; after a message it stays awake for its tail, in which the next message needs
-    no promotion and starts the tail anew. Its watts are those beyond idle power, never below 0.
+    for the promotion; after a message the radio stays awake for its tail. A message in the tail
+    needs no promotion, and restarts the tail. Watts are those beyond idle power, never below 0.
     """
 
     jitter_sigma: FloatArray
@@ -30,7 +30,7 @@ class LinkColumns:
 
     @classmethod
     def of(cls, links: Sequence[Link]) -> LinkColumns:
-        """Of `links`, in their order."""
+        """The columns of `links`, in their order."""
         rows = [
             (
                 link.jitter_sigma,
@@ -45,25 +45,25 @@ class LinkColumns:
         return cls(*np.array(rows, dtype=float).T)
 
     def take(self, index: IntArray | int) -> LinkColumns:
-        """One entry per element of `index`, which points into these columns."""
+        """One entry per element of `index`, which refers to these columns."""
         columns = (getattr(self, field.name) for field in fields(self))
         return LinkColumns(*(column.take(index) for column in columns))
 
     def where(self, there: BoolArray) -> LinkColumns:
-        """The same, with all figures 0 where there is no link."""
+        """The same, with all figures 0 where `there` is false (no link)."""
         columns = (getattr(self, field.name) for field in fields(self))
         return LinkColumns(*(column * there for column in columns))
 
     def wake(self, since_s: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Seconds and joules of the promotion before a message, `since_s` after the last one.
 
-        inf: there was no message before.
+        inf stands for no earlier message.
         """
         asleep = np.asarray(since_s, dtype=float) > self.tail_s
         duration_s: FloatArray = np.where(asleep, self.promotion_s, 0.0)
         return duration_s, duration_s * self.promotion_w
 
     def tail_j(self, gap_s: ArrayLike) -> FloatArray:
-        """Joules that the tail takes of the `gap_s` seconds after a message."""
+        """Joules of the tail within the `gap_s` seconds after a message."""
         joules: FloatArray = np.minimum(np.asarray(gap_s, float), self.tail_s) * self.tail_w
         return joules

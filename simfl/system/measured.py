@@ -1,8 +1,8 @@
 """Processors from measurements: seconds of a training step, rates by kind of work.
 
-Seconds and watts hold for the model and the clock that they were measured with. A processor turns
-them into its own terms when it is made: cycles of an example, which take so long at that clock,
-whatever the scenario's model; and its law of power, which draws so much there.
+Seconds and watts hold for the model and the clock of the measurement. When a processor is created,
+they are converted to its own terms: cycles per example that take these seconds at that clock,
+whatever the scenario's model, and a power law that gives these watts there.
 
 Rates by kind of work, traffic over a bandwidth and fixed times predict the seconds of any model:
 
@@ -10,8 +10,8 @@ Rates by kind of work, traffic over a bandwidth and fixed times predict the seco
         + (sum over kinds of a step's operations / rate + seconds_per_place places
            + seconds_per_step) steps
 
-at `measured_hz`, with a model's work as `ModelWork` counts it. All of it is turned into cycles and
-goes with the clock, but for the processor's `memory_bound`: see docs/hardware.md.
+at `measured_hz`, with a model's work as counted by `ModelWork`. All of it is converted to cycles
+and scales with the clock, except for the processor's `memory_bound` share: see docs/hardware.md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from simfl.system.rates import Rates
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredProcessor(Processor):
-    """Measured keys that every kind of processor accepts in place of its own."""
+    """Measured keys that every kind of processor accepts instead of its own."""
 
     rates: Annotated[Rates | None, "sustained rates by kind of work; null: flops_per_s for all"] = (
         None
@@ -64,7 +64,7 @@ class MeasuredProcessor(Processor):
 
     @property
     def goes_by_kind(self) -> bool:
-        """Whether a step is more than floating-point operations over one rate."""
+        """Whether a step is more than floating-point operations at a single rate."""
         fixed = self.seconds_per_step or self.seconds_per_place
         return bool(self.rates or self.bandwidth_bytes_per_s or fixed)
 
@@ -75,7 +75,7 @@ class MeasuredProcessor(Processor):
         steps: ArrayLike = 0.0,
         example_bits: float | None = None,
     ) -> FloatArray:
-        """See the head of this file; a processor without any of these terms goes by `cycles`."""
+        """See the top of this file; a processor without any of these terms uses `cycles`."""
         if not self.goes_by_kind:
             return super().training_cycles(examples, work, steps, example_bits)
         if work is None or not work.forward_flops > 0:
@@ -106,7 +106,7 @@ class MeasuredProcessor(Processor):
             raise MissingCost(f"rates.{kind} or {missing.field}") from missing
 
     def times_as_fast(self, factor: float) -> dict[str, Any]:
-        """What rates and fixed times are on a machine so many times as fast."""
+        """Rates and fixed times of a machine that is `factor` times as fast."""
         return {
             "rates": self.rates and self.rates.times(factor),
             "bandwidth_bytes_per_s": self.bandwidth_bytes_per_s
@@ -116,13 +116,13 @@ class MeasuredProcessor(Processor):
         }
 
     def refuse_kinds(self, name: str) -> None:
-        """ValueError where there are such terms beside `name`, which takes no notice of them."""
+        """ValueError if there are such terms beside `name`, which would ignore them."""
         if self.goes_by_kind:
             kinds = "rates, bandwidth_bytes_per_s, seconds_per_step and seconds_per_place"
             raise ValueError(f"{name}: holds for a whole step of any model; excludes {kinds}")
 
     def measured_s(self) -> float | None:
-        """Seconds of an example at `clock_hz`; None where none were measured."""
+        """Seconds per example at `clock_hz`; None if not measured."""
         if self.seconds_per_batch is None:
             if self.batch_examples is not None:
                 raise MissingCost("seconds_per_batch")
@@ -134,7 +134,7 @@ class MeasuredProcessor(Processor):
         return self.seconds_per_batch / self.batch_examples
 
     def clock_hz(self) -> float:
-        """The clock that was measured at; ValueError where the processor has no such clock."""
+        """The clock of the measurement; ValueError if the processor has no such clock."""
         clock_hz = self.frequency_max_hz if self.measured_hz is None else self.measured_hz
         if not self.frequency_min_hz <= clock_hz <= self.frequency_max_hz:
             raise ValueError(
@@ -144,7 +144,7 @@ class MeasuredProcessor(Processor):
         return clock_hz
 
     def taken(self, **terms: Rates | float | None) -> None:
-        """Set the terms that what was measured comes to, in its place."""
+        """Set the converted terms in place of the measurements."""
         measured = ("seconds_per_example", "seconds_per_batch", "batch_examples", "measured_hz")
         for name, value in {**dict.fromkeys(measured), **terms}.items():
             object.__setattr__(self, name, value)

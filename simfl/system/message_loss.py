@@ -17,7 +17,7 @@ from simfl.system.link_columns import LinkColumns
 class MessageLoss:
     """A sender without acknowledgement sends again, after growing timeouts; then it gives up.
 
-    An attempt is lost with probability q, whatever came before. After the i-th lost attempt the
+    An attempt is lost with probability q, independently of others. After the i-th lost attempt the
     sender waits timeout_s * backoff^(i-1). With R + 1 = `attempts_max`, a message is never
     delivered with probability q^(R+1) and is sent (1 - q^(R+1)) / (1 - q) times on average.
     """
@@ -42,14 +42,14 @@ class MessageLoss:
             )
 
     def on(self, links: LinkColumns) -> FloatArray:
-        """That an attempt is lost on each of some links."""
+        """The probability that an attempt is lost on each of some links."""
         own = links.loss_probability
         return own if self.probability is None else np.full_like(own, self.probability)
 
     def attempts(
         self, loss_probability: ArrayLike, uniform: ArrayLike
     ) -> tuple[IntArray, BoolArray]:
-        """How often each message is sent, and whether all of that was in vain; broadcasts.
+        """The number of attempts of each message, and whether all of them were lost; broadcasts.
 
         `loss_probability` is the link's own, `uniform` one draw per message: a larger probability
         never means fewer attempts.
@@ -62,5 +62,5 @@ class MessageLoss:
         return np.minimum(lost + 1, self.attempts_max), lost == self.attempts_max
 
     def wait_s(self, attempt: int) -> float:
-        """How long the sender waits for an answer to its `attempt`-th attempt, from 1."""
+        """The time for which the sender waits for an answer to its `attempt`-th attempt, from 1."""
         return self.timeout_s * self.backoff ** (attempt - 1)

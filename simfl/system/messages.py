@@ -1,6 +1,6 @@
 """Messages: their random draws, and their segments.
 
-Waking the radio up, latency, the flow of bits, and every attempt lost.
+Segments are waking the radio, latency and the flow of bits, for every lost attempt, too.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from simfl.system.segments import Kind, Row, Segments, added
 from simfl.system.sharing.base import Sender
 
 SHORTEST_BYTES = 1e-9
-"""So few bytes take a message's latency, and no time beside it."""
+"""So few bytes take only a message's latency."""
 
 
 @dataclass(frozen=True, eq=False)
 class Transmission:
     """One message of each sender, over all its attempts, as `segments` of one stage.
 
-    `wire_bytes` is the size after the codec (0: there is no message), `attempts` how often it is
-    sent, `failed` whether all of that is in vain. `network_j` are the joules of the network between
-    the ends for one attempt, `since_last_attempt_s` how long before the end the last
-    attempt is over: what a sender waits before it gives up.
+    `wire_bytes` is the size after the codec (0: there is no message), `attempts` the number of
+    times it is sent, `failed` whether all of them are lost. `network_j` are the joules of the
+    network between the ends for one attempt, `since_last_attempt_s` the time from the end of the
+    last attempt to the end: the time that a sender waits before it gives up.
     """
 
     segments: Segments
@@ -56,25 +56,25 @@ class Transmission:
 
     @property
     def flow_s(self) -> FloatArray:
-        """Seconds in which the bits of one attempt pass."""
+        """Seconds in which the bits of one attempt are sent."""
         flows = np.flatnonzero(self.segments.kind == Kind.FLOW)
         none: FloatArray = np.zeros(self.wire_bytes.shape)
         return self.segments.seconds[flows[0]] if flows.size else none
 
     @property
     def promotion_j(self) -> FloatArray:
-        """The part of `active_j` that waking the radio up takes."""
+        """The part of `active_j` for waking the radio."""
         wakes = self.segments.kind == Kind.WAKE
         return added(self.segments.joules[wakes])
 
     @property
     def tail_j(self) -> FloatArray:
-        """The part of `active_j` that the radio's tail takes between attempts."""
+        """The part of `active_j` for the radio's tail between attempts."""
         return added(self.segments.tail_j)
 
     @property
     def lost_bytes(self) -> IntArray:
-        """Bytes sent in vain, where nothing cuts the message off."""
+        """Bytes of lost attempts, unless the message is interrupted."""
         return (self.attempts - ((self.wire_bytes > 0) & ~self.failed)) * self.wire_bytes
 
 
@@ -88,14 +88,15 @@ def transmission(
     uniform: ArrayLike,
     stage: int,
 ) -> Transmission:
-    """What messages take until they arrive, or until the sender gives up; one entry per message.
+    """The transmissions of messages until they arrive, or until the sender gives up; one entry
+    each.
 
-    `whole` is what one attempt costs a radio that is awake, `latency` the part of it before the
+    `whole` is the cost of one attempt with the radio awake, `latency` the part of it before the
     first bit. `since_s` are the seconds since each radio's last message. Without `loss` nothing is
     lost; with it, `uniform` is one draw per message. Every attempt takes the time, energy and bytes
-    of the whole message, at the same rate (block fading: the channel stays as it is); between
-    attempts, and while a sender that gives up waits in vain, the radio is in its tail and, after
-    that, asleep. What tail follows a message is not part of it.
+    of the whole message, at the same rate (block fading: the channel does not change); between
+    attempts, and while a sender that gives up waits in vain, the radio is in its tail and then
+    asleep. The tail after a message is not included.
     """
     sent = wire_bytes > 0
     attempts, failed = sent.astype(np.int64), np.zeros_like(sent)
@@ -103,7 +104,7 @@ def transmission(
         attempts, failed = loss.attempts(links.loss_probability, uniform)
         attempts, failed = attempts * sent, failed & sent
     flow_s, flow_j = whole.duration_s - latency.duration_s, whole.active_j - latency.active_j
-    # As a shared channel would have it, which knows bits and their rate: see `Outgoing.senders`.
+    # Rounded as on a shared channel, which uses bits and their rate: see `Outgoing.senders`.
     with np.errstate(divide="ignore", invalid="ignore"):
         bits = 8.0 * wire_bytes
         flow_s = np.where(sent & (flow_s > 0), bits / (bits / flow_s), 0.0)
@@ -145,10 +146,10 @@ def transmission(
 
 @dataclass(frozen=True, eq=False)
 class Outgoing:
-    """Messages of one direction, one column entry each; `links` are what `link_index` points into.
+    """Messages of one direction, one column entry each; `link_index` refers to `links`.
 
-    `rate_factor` multiplies what the channel leaves of a link's rate, `jitter` its latency;
-    `loss_draw` is what `loss` reads the number of attempts off. `stage` is that of their segments.
+    `rate_factor` multiplies the link's rate after the channel, `jitter` its latency; `loss_draw`
+    determines the number of attempts for `loss`. `stage` is that of their segments.
     """
 
     links: Sequence[Link]
@@ -163,7 +164,7 @@ class Outgoing:
     stage: int
 
     def sent(self, radio_idle_s: FloatArray) -> Transmission:
-        """What they take, `radio_idle_s` after each radio's last message."""
+        """Their transmissions, `radio_idle_s` after each radio's last message."""
         latency, whole = self.attempt()
         return transmission(
             latency,
@@ -177,9 +178,9 @@ class Outgoing:
         )
 
     def attempt(self) -> tuple[TransferCost, TransferCost]:
-        """One attempt of each: what it takes before the first bit, and in all.
+        """The cost of one attempt of each message: before the first bit, and in total.
 
-        With its radio awake, over its own link.
+        This is with the radio awake, over the sender's own link.
         """
         shortest = np.where(self.wire_bytes > 0, SHORTEST_BYTES, 0.0)
         return self._once(shortest), self._once(self.wire_bytes)
@@ -187,7 +188,7 @@ class Outgoing:
     def senders(
         self, sent: Transmission, weight: FloatArray, routes: Sequence[tuple[int, ...]]
     ) -> list[Sender]:
-        """How each would send over a channel that `routes` leads over, had it that to itself."""
+        """How each would send over the channels in `routes` if it had them to itself."""
         flows = np.flatnonzero(sent.segments.kind == Kind.FLOW)
         if not flows.size:
             return [Sender(client, 1.0) for client in self.paths.clients.tolist()]
@@ -208,7 +209,7 @@ class Outgoing:
         return [replace(one, slope_w=watts) for one, watts in zip(senders, slopes_w, strict=True)]
 
     def slopes_w(self, rate_bps: FloatArray, power_w: FloatArray) -> FloatArray:
-        """What of `power_w` goes with the rates."""
+        """The part of `power_w` that is proportional to the rates."""
         uplink = self.paths.uplink
         slopes = [
             one.slope_up_w_per_bps if uplink else one.slope_down_w_per_bps for one in self.links
@@ -217,7 +218,7 @@ class Outgoing:
 
     @cached_property
     def _factor(self) -> FloatArray:
-        """Of each link's rate."""
+        """The factor on each link's rate."""
         factor = self.rate_factor.copy()
         for index, rows in by_value(self.link_index):
             if self.links[index].needs_places:
@@ -234,7 +235,7 @@ class Outgoing:
         return TransferCost(duration_s, active_j, network_j)
 
     def _bands(self) -> tuple[FloatArray, FloatArray]:
-        """Signal to noise over each sender's whole band, and its best bit/s/Hz."""
+        """Signal-to-noise ratio over each sender's whole band, and its highest bit/s/Hz."""
         snr, efficiency_max = np.empty((2, len(self.link_index)))
         for index, rows in by_value(self.link_index):
             link = self.links[index]

@@ -27,10 +27,10 @@ from simfl.system.sharing.max_min import BACKHAUL
 
 @dataclass(frozen=True, eq=False)
 class ClientLinks:
-    """Which of the `links` each client has, and what is its own of it: one entry per client.
+    """The link of each client, among `links`, and the client's own factors: one entry per client.
 
-    `up_factor` and `down_factor` multiply the link's rates; `band_share` (None: equal ones) says
-    who gets how much of a band, `medium` who has the same one at an access point.
+    `up_factor` and `down_factor` multiply the link's rates; `band_share` (None: equal ones) is each
+    client's share of a band, and clients with the same `medium` at an access point share it.
     """
 
     links: Sequence[Link]
@@ -43,7 +43,9 @@ class ClientLinks:
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where clients and edge servers stand, shapes (n, 2) and (m, 2), and each client's edge."""
+    """The positions of clients and edge servers, shapes (n, 2) and (m, 2), and each client's
+    edge.
+    """
 
     home_edge: IntArray
     position_m: FloatArray
@@ -52,7 +54,7 @@ class Places:
 
 @dataclass(frozen=True, eq=False)
 class MessageNoise:
-    """What is drawn for messages, as `World` has it: durations, latencies, fading and losses."""
+    """The random effects on messages, as in `World`: durations, latencies, fading and losses."""
 
     transfer_noise: float
     jitter: float
@@ -62,11 +64,11 @@ class MessageNoise:
 
 @dataclass(frozen=True, eq=False)
 class Messenger:
-    """The links of a world: what messages take, and who sends them.
+    """The links of a world: the costs of messages, and their senders.
 
-    Messages take what `access` and `backhaul` say; `senders` and `backhaul_senders` send the same
-    ones, with the same draws, over channels that senders share. With `behind_backhaul` clients'
-    messages cross the backhaul too.
+    `access` and `backhaul` give the costs of messages; `senders` and `backhaul_senders` send the
+    same messages, with the same draws, over channels that senders share. With `behind_backhaul`,
+    clients' messages also cross the backhaul.
     """
 
     streams: Streams
@@ -90,7 +92,7 @@ class Messenger:
 
     @property
     def server_radios(self) -> LinkColumns:
-        """Figures of every edge server's link to the cloud and, last, of the cloud: it has none."""
+        """Figures of every edge server's link to the cloud and, last, zeros for the cloud."""
         edges = len(self.places.edge_position_m)
         radios = self._columns.take(np.full(edges + 1, len(self.access_links.links)))
         return radios.where(np.arange(edges + 1) < edges)
@@ -107,7 +109,7 @@ class Messenger:
     ) -> tuple[FloatArray, FloatArray]:
         """Seconds and joules of each radio's tail in the next `lasts_s` seconds.
 
-        Its last message ended `radio_idle_s` ago; inf, no message so far, has no tail.
+        Its last message ended `radio_idle_s` ago; inf, for no message so far, means no tail.
         """
         columns = self._columns.take(self.access_links.index[clients])
         left_s = np.where(np.isinf(radio_idle_s), 0.0, columns.tail_s - radio_idle_s)
@@ -123,7 +125,7 @@ class Messenger:
         edges: ArrayLike | None,
         radio_idle_s: ArrayLike,
     ) -> Transmission:
-        """One message of each client to its server, or back."""
+        """One message of each client to its server, or from it."""
         about = clients, rounds, raw_bytes, uplink
         idle_s, outgoing = np.broadcast_to(radio_idle_s, clients.shape), self._access(*about, edges)
         if self.behind_backhaul:
@@ -139,9 +141,10 @@ class Messenger:
         server: ServerId,
         sent: Transmission,
     ) -> list[Sender]:
-        """Who sends what `access` has said over shared channels.
+        """The senders of the messages of `access`, over shared channels.
 
-        Clients reach an edge server by its access point, the cloud by way of their home edges'.
+        Clients reach an edge server through its access point, and the cloud through their home
+        edges'.
         """
         about, own = (clients, rounds, raw_bytes, uplink), self.access_links
         outgoing = self._access(*about, server.access_point)
@@ -168,7 +171,7 @@ class Messenger:
     def backhaul_senders(
         self, edge: int, counter: int, raw_bytes: int, uplink: bool, sent: Transmission
     ) -> list[Sender]:
-        """Who sends the same over a backhaul that edge servers share."""
+        """The senders of the messages of `backhaul`, over a backhaul that edge servers share."""
         outgoing = self._backhaul(edge, counter, raw_bytes, uplink)
         return outgoing.senders(sent, np.ones(1), [(BACKHAUL,)])
 
@@ -181,7 +184,7 @@ class Messenger:
     def _over_backhaul(
         self, link: str, senders: IntArray, counters: ArrayLike, raw_bytes: ArrayLike, uplink: bool
     ) -> Outgoing:
-        """Over the backhaul alone; draws are those of `link`, by sender and counter."""
+        """Messages over the backhaul alone, with the draws of `link`, by sender and counter."""
         places = np.full(senders.shape, len(self.access_links.links))
         columns = self._columns.take(places)
         component, noise, jitter = self._drawn(link, senders, counters, uplink, columns)
@@ -234,7 +237,7 @@ class Messenger:
         raw_bytes: ArrayLike,
         uplink: bool,
     ) -> Relayed:
-        """The same messages over the backhaul, too."""
+        """The same messages with the backhaul as a second link."""
         numbers = np.broadcast_to(np.asarray(rounds), clients.shape)
         backhaul = self._over_backhaul("client_backhaul", clients, numbers, raw_bytes, uplink)
         return Relayed(access, backhaul)
@@ -261,9 +264,9 @@ class Messenger:
         uplink: bool,
         columns: LinkColumns,
     ) -> tuple[str, FloatArray, FloatArray]:
-        """The component of the draws; factors on the whole duration, and on the latency.
+        """The component of the draws, and factors on the total duration and on the latency.
 
-        The latter includes the former.
+        The latter include the former.
         """
         component = f"{link}.{'up' if uplink else 'down'}"
         sigma = self.noise.transfer_noise
@@ -273,7 +276,7 @@ class Messenger:
         return component, noise, noise * jitter
 
     def _loss_draws(self, component: str, entity: ArrayLike, counter: ArrayLike) -> FloatArray:
-        """What decides how often messages are sent; nothing is drawn where none can be lost."""
+        """The draws for the number of attempts; none are made if no message can be lost."""
         if self.noise.message_loss is None:
             return np.ones(np.broadcast_shapes(np.shape(entity), np.shape(counter)))
         return self.streams.uniform(f"{component}.loss", entity, counter)

@@ -12,7 +12,7 @@ from simfl.streams import Streams
 def lognormal(
     streams: Streams, sigma: ArrayLike, component: str, entity: ArrayLike, counter: ArrayLike
 ) -> FloatArray:
-    """Lognormal factors with mean 1; without spread they are 1, and nothing is drawn."""
+    """Lognormal factors with mean 1; with a spread of 0 they are 1, and nothing is drawn."""
     if not np.any(sigma):
         return np.ones(np.broadcast_shapes(np.shape(entity), np.shape(counter)))
     return streams.lognormal(sigma, component, entity, counter)

@@ -15,10 +15,11 @@ from simfl.system.interruptions import Interruptions, Leaving
 
 
 class Presence:
-    """Availability, crashes and batteries of clients, as one; `batteries` None is mains power.
+    """The combined availability, crashes and batteries of clients; without `batteries`, mains
+    power.
 
-    `idle_w` is what each client draws while it does nothing. `charge` is that of the batteries;
-    `interruptions` are what befalls those at work.
+    `idle_w` is each client's power while it does nothing. `charge` is that of the batteries;
+    `interruptions` are those of clients at work.
     """
 
     def __init__(
@@ -39,11 +40,11 @@ class Presence:
 
     @property
     def told_by(self) -> str:
-        """The class that says who is available."""
+        """The availability model's class, for errors."""
         return self._availability.name
 
     def there(self, clients: IntArray, now_s: float) -> BoolArray:
-        """Which clients could begin a round now, were they free."""
+        """Which clients could begin a round now if they were free."""
         there = self._availability.available(clients, now_s, self._streams)
         if not self._failures.never:
             there = there & self._failures.at(clients, now_s)[0]
@@ -52,9 +53,9 @@ class Presence:
         return there
 
     def next_s(self, clients: IntArray, now_s: float) -> FloatArray:
-        """Before when none of `clients`, not there now, will be; inf: never.
+        """A time before which none of `clients`, all absent now, will be present; inf: never.
 
-        What keeps it away may change then for another reason: ask again.
+        At that time a client may be absent for another reason: query again.
         """
         next_s = np.full(clients.size, now_s)
         away = ~self._availability.available(clients, now_s, self._streams)
@@ -68,20 +69,20 @@ class Presence:
         return next_s
 
     def anybody(self, now_s: float) -> bool:
-        """Whether any client at all is there, or ever will be."""
+        """Whether any client is present, or ever will be."""
         clients = np.arange(self.num_clients)
         there, next_s = self.there(clients, now_s), self.next_s(clients, now_s)
         return bool((there | np.isfinite(next_s)).any())
 
     def empty_for_good(self, clients: IntArray, now_s: float) -> BoolArray:
-        """Whose battery is too low to take part, and will not be charged enough within a year."""
+        """Clients whose batteries are too low, and will not be charged enough within a year."""
         if self.charge is None:
             return np.zeros(clients.size, dtype=bool)
         never: BoolArray = np.isinf(self.charge.ready_s(clients, now_s))
         return never
 
     def level(self, clients: IntArray) -> FloatArray:
-        """Charge over capacity when each was last looked at; NaN for mains power."""
+        """Charge divided by capacity at each client's last update; NaN for mains power."""
         if self.charge is None:
             return np.full(clients.size, np.nan)
         return self.charge.level(clients)

@@ -13,15 +13,15 @@ from simfl.common.model_work import ModelWork
 from simfl.system.cost import ComputeCost, MissingCost
 
 TRAINING_FLOPS_PER_FORWARD = 3.0
-"""Forward plus backward pass over forward pass; the backward pass costs two forward ones."""
+"""Forward and backward pass, relative to the forward pass: the backward pass costs two of them."""
 
 
 class Processor(ABC):
     """Base of every processor: a frozen dataclass whose fields are the keys of `processor:`.
 
-    A subclass has the attributes below and fills in `flops_cycles` and `compute`; it overrides
-    `cycles` where work is not counted in floating-point operations, and `training_cycles` where
-    kinds of work, or steps, take a time of their own.
+    A subclass has the attributes below and defines `flops_cycles` and `compute`; it overrides
+    `cycles` if work is not counted in floating-point operations, and `training_cycles` if kinds of
+    work, or steps, take times of their own.
     """
 
     frequency_min_hz: float
@@ -59,32 +59,32 @@ class Processor(ABC):
         steps: ArrayLike = 0.0,
         example_bits: float | None = None,
     ) -> FloatArray:
-        """Cycles of training on `examples` in so many `steps` of a model with this work.
+        """Cycles of training on `examples` in this number of `steps`, for a model with this work.
 
-        By `cycles`, unless a subclass knows better.
+        The default is `cycles`.
         """
         flops = None if work is None else work.forward_flops
         return self.cycles(examples, flops, example_bits)
 
     @property
     def counts_bits(self) -> bool:
-        """Whether `cycles` may go by the stored size of an example."""
+        """Whether `cycles` may depend on the stored size of an example."""
         return type(self).cycles is not Processor.cycles
 
     def power_law(self) -> tuple[float, float] | None:
-        """(kappa, static power) of a busy core that draws static + kappa f^3 watts at clock f.
+        """(kappa, static power) of a busy core with static + kappa f^3 watts at clock f.
 
-        Units W/Hz^3 and W. None, which is the default: no such law holds.
+        Units W/Hz^3 and W. None, the default: the processor has no such law.
         """
         return None
 
     def levels(self) -> FloatArray | None:
-        """The clock frequencies that exist in Hz, ascending; None where any in the range does."""
+        """The existing clock frequencies in Hz, ascending; None if any in the range is possible."""
         levels = self.frequency_levels_hz
         return None if levels is None else np.asarray(levels, dtype=float)
 
     def nearest_level(self, frequency_hz: ArrayLike) -> FloatArray:
-        """`frequency_hz` within the range and at the nearest level (the lower one in a tie)."""
+        """The level nearest to `frequency_hz` within the range (the lower one in a tie)."""
         within = np.clip(
             np.asarray(frequency_hz, dtype=float), self.frequency_min_hz, self.frequency_max_hz
         )
@@ -96,7 +96,7 @@ class Processor(ABC):
         return nearest
 
     def level_below(self, frequency_hz: ArrayLike) -> FloatArray:
-        """The highest level that is no faster than `frequency_hz`; the lowest where all are."""
+        """The highest level up to `frequency_hz`; the lowest if all are above."""
         within: FloatArray = np.clip(
             np.asarray(frequency_hz, dtype=float), self.frequency_min_hz, self.frequency_max_hz
         )

@@ -13,7 +13,7 @@ import yaml
 
 @lru_cache(maxsize=256)
 def parsed(text: str) -> Any:
-    """The content of a profile; parsed once, for a study reads the same ones for every point."""
+    """The content of a profile, cached, since a study reads the same profiles for every point."""
     return yaml.load(text, Loader=_Loader)
 
 
@@ -25,7 +25,7 @@ def about(text: str) -> str:
 
 
 def not_yaml(path: Path, error: Exception) -> str:
-    """File, line and problem of text that is no YAML."""
+    """File, line and problem of text that is not YAML."""
     mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
     place = f"{path}:{mark.line + 1}" if mark else f"{path}"
     problem = getattr(error, "problem", None) or str(error)
@@ -33,7 +33,7 @@ def not_yaml(path: Path, error: Exception) -> str:
 
 
 def placed(path: Path, message: str) -> str:
-    """`message` with the file, and the line of the key that leads it as far as the file has it."""
+    """`message` with the file, and the line of the key at its beginning if the file has it."""
     key = message.partition(": ")[0]
     node: Any = yaml.compose(path.read_text(encoding="utf-8-sig"), Loader=_Loader)
     line = None
@@ -51,8 +51,8 @@ def placed(path: Path, message: str) -> str:
 class _Loader(yaml.SafeLoader):
     """YAML in which 7e-29 is a number (YAML 1.1 wants 7.0e-29) and a repeated key is an error.
 
-    Aliases are errors too: a few of them can stand for billions of values. And 10:00 is text, where
-    YAML 1.1 counts by sixties: 600.
+    Aliases are errors, too, since a few of them can stand for billions of values. And 10:00 is
+    text, where YAML 1.1 reads a base-60 number: 600.
     """
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
@@ -71,7 +71,7 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """A mapping whose keys are all different."""
+        """A mapping with distinct keys."""
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         repeated = [key for key in keys if keys.count(key) > 1]
         if repeated:

@@ -20,9 +20,9 @@ def profiles_behind(
 ) -> tuple[Profile, ...]:
     """The profiles of the machines that take part, each once.
 
-    Those of devices and links that some client has, of the cloud and of the electricity; of the
-    edge servers only in a `hierarchical` run, of the `backhaul` only where messages cross it. A
-    machine without a profile of its name, as those of `paper`, is left out.
+    They are those of clients' devices and links, of the cloud and of the electricity; those of the
+    edge servers only in a `hierarchical` run, and of the `backhaul` only if messages cross it.
+    Machines without a profile of their name, such as those of `paper`, are left out.
     """
     devices = [world.devices[index].name for index in np.unique(world.device_index)]
     known = {name for name in devices if catalogue.holds("device", name)}
@@ -46,18 +46,18 @@ def profiles_behind(
 
 
 def profile_of(device: str, profiles: Container[str]) -> str:
-    """The profile of a device: that of its name, or of "jetson_tx2.MaxQ" what precedes the mode."""
+    """The name of a device's profile: its own, or the part of "jetson_tx2.MaxQ" before the mode."""
     return device if device in profiles else device.rpartition(".")[0]
 
 
 LEAST_SHARE = 0.05
-"""A kind of work that takes less of a step's time does not count."""
+"""Kinds of work with a smaller share of a step's time are ignored."""
 
 
 def unmeasured_kinds(
     processor: Processor, work: ModelWork, rows: int, measured: Calibrated
 ) -> list[str]:
-    """Kinds of work that no measured row told, and that take a share of a step of `rows`."""
+    """Kinds of work, with a share of a step of `rows`, that no measured row determines."""
     total = float(processor.training_cycles(rows, work, 1))
     found = []
     for kind in set(KINDS) - set(measured.kinds):
@@ -69,7 +69,7 @@ def unmeasured_kinds(
 
 
 def without_measured_watts(profiles: Sequence[Profile]) -> list[str]:
-    """Profiles of which some figure behind the joules is an estimate, or comes from nowhere."""
+    """Profiles with an estimated or sourceless figure behind the joules."""
     return [
         one.name
         for one in profiles
@@ -81,5 +81,5 @@ def without_measured_watts(profiles: Sequence[Profile]) -> list[str]:
 
 
 def unverified_figures(profiles: Sequence[Profile]) -> dict[str, tuple[int, int]]:
-    """By profile: how many of its figures nobody has verified, and how many it has."""
+    """By profile, the number of its unverified figures, and the number of all its figures."""
     return {one.name: (len(one.estimates()), len(one.figures())) for one in profiles}

@@ -14,10 +14,10 @@ from simfl.streams import Streams
 class RadioPaths:
     """Transfers of one direction between clients and access points, one column entry each.
 
-    Positions in metres are those of all clients and of all access points, which `clients` and
-    `access_points` point into: shape (n, 2). `fades` False is a channel at its mean. Every
-    draw has an address: a path's own by (client, access point), the same up and down; a transfer's
-    by (direction, client, round). So no draw depends on who else sends, or over which link.
+    Positions in metres, shape (n, 2), are those of all clients and of all access points; `clients`
+    and `access_points` are indices into them. With `fades` False, the channel is at its mean. Every
+    draw has an address: that of a path is (client, access point), the same up and down; that of a
+    transfer is (direction, client, round). So draws do not depend on other senders or on the link.
     """
 
     streams: Streams
@@ -30,7 +30,7 @@ class RadioPaths:
     fades: bool = True
 
     def of(self, rows: IntArray) -> RadioPaths:
-        """Some of them."""
+        """Some of the transfers."""
         return replace(
             self,
             clients=self.clients[rows],
@@ -46,11 +46,11 @@ class RadioPaths:
         return distance
 
     def normal(self, component: str) -> FloatArray:
-        """A standard normal of each path, the same in every round and direction."""
+        """A standard normal draw per path, the same in every round and direction."""
         return self.streams.normal(f"access.{component}", self.clients, self.access_points)
 
     def uniform(self, component: str) -> FloatArray:
-        """A uniform draw of each path, the same in every round and direction."""
+        """A uniform draw per path, the same in every round and direction."""
         return self.streams.uniform(f"access.{component}", self.clients, self.access_points)
 
     def fading(self, blocks: int) -> FloatArray:

@@ -10,7 +10,8 @@ from typing import Annotated
 class Rates:
     """Sustained floating-point operations per second of a training step, by kind of work.
 
-    null is `efficiency` times `flops_per_s`; `embedding`, `update` and `kernels` then take no time.
+    null stands for `efficiency` times `flops_per_s`; `embedding`, `update` and `kernels` then take
+    no time.
     """
 
     convolution: Annotated[float | None, "> 0", "FLOP/s of convolutions, 1x1 ones too"] = None
@@ -34,6 +35,6 @@ class Rates:
     ] = None
 
     def times(self, factor: float) -> Rates:
-        """All rates so many times as high."""
+        """All rates multiplied by `factor`."""
         named = {one.name: getattr(self, one.name) for one in fields(self)}
         return replace(self, **{name: rate and rate * factor for name, rate in named.items()})

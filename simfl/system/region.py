@@ -1,7 +1,7 @@
 """Regions: cost and emissions of electricity from the grid, by the hour.
 
-Rows of the event log draw constant power, so that a row's emissions are its joules times the mean
-intensity over its time, which is exact: E / (t1 - t0) * integral of the intensity from t0 to t1.
+Rows of the event log draw constant power. So a row's emissions are exactly its joules times the
+mean intensity over its time: E / (t1 - t0) * integral of the intensity from t0 to t1.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Steps = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True)
 class Region:
-    """Electricity of one place: [seconds, value] pairs from midnight, each holding until the next.
+    """Electricity of one place: [seconds, value] pairs from midnight, each valid until the next.
 
-    The price is counted in `currency`; null is unknown.
+    The price is in `currency`; null is unknown.
     """
 
     name: str
@@ -85,9 +85,9 @@ class Electricity:
     def counted(
         self, device: IntArray, start_s: FloatArray, end_s: FloatArray, energy_j: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Grams of CO2 and money of joules drawn at constant power from start to end, per row.
+        """Grams of CO2 and money for joules drawn at constant power from start to end, per row.
 
-        Money is NaN where a region's price is unknown.
+        Money is NaN if a region's price is unknown.
         """
         grams, money = np.zeros((2, device.size))
         for number, region in enumerate(self.regions):

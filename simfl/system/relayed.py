@@ -1,7 +1,7 @@
-"""Messages over two links in a row: a client's own, and the backhaul behind it.
+"""Messages over two links in sequence: a client's own, and the backhaul behind it.
 
-The access point passes bits on as they come, like a proxy between two connections: both links carry
-a message at the same time, at the rate of the slower one, and what each takes beside that adds up.
+The access point forwards bits as they arrive, like a proxy between two connections: both links
+carry a message at the same time, at the rate of the slower one, and their other times add up.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from simfl.system.sharing.base import Sender
 
 @dataclass(frozen=True, eq=False)
 class Relayed:
-    """Messages of one direction about to be sent, one column entry each.
+    """Messages of one direction before they are sent, one column entry each.
 
-    `access` and `backhaul` are the same messages over either link by itself.
+    `access` and `backhaul` are the same messages over either link alone.
     """
 
     access: Outgoing
     backhaul: Outgoing
 
     def sent(self, radio_idle_s: FloatArray) -> Transmission:
-        """What they take, `radio_idle_s` after each radio's last message.
+        """Their transmissions, `radio_idle_s` after each radio's last message.
 
         Only the client's radio sleeps. An attempt is lost if either link loses it.
         """
@@ -58,9 +58,9 @@ class Relayed:
         routes: Sequence[tuple[int, ...]],
         channels: IntArray,
     ) -> list[Sender]:
-        """How each would send, had it both links to itself: see `Outgoing.senders`.
+        """How each would send if it had both links to itself: see `Outgoing.senders`.
 
-        `channels` numbers the media of the access points, `Sender.channel`.
+        `channels` numbers the media of the access points, as in `Sender.channel`.
         """
         bits = 8.0 * self.access.wire_bytes
         alone = self.access.senders(sent, weight, routes)
@@ -73,7 +73,7 @@ class Relayed:
         power_w = np.divide(near_j, near_s, out=np.zeros_like(near_s), where=near_s > 0)
         slope_w = self.access.slopes_w(near_bps, power_w)
         columns = (power_w, slope_w, near_bps, far_bps, channels)
-        # By itself it sends at the rate of the slower link, to the last bit.
+        # Alone it sends at the rate of the slower link, exactly.
         return [
             replace(
                 one,
@@ -97,9 +97,10 @@ class Relayed:
         return self.backhaul.attempt()
 
     def _attempt(self) -> tuple[TransferCost, TransferCost]:
-        """One attempt of each with its radio awake: what it takes before the first bit, and in all.
+        """The cost of one attempt of each, with the radio awake: before the first bit, and in
+        total.
 
-        The radio is on air for as long as over its own link alone: it waits for the other one.
+        The radio is on air for as long as over its own link alone; it waits for the other one.
         """
         (near_latency, near), (far_latency, far) = self._near, self._far
         latency = TransferCost(
@@ -116,7 +117,7 @@ class Relayed:
 
 
 def _flow_s(attempt: tuple[TransferCost, TransferCost]) -> FloatArray:
-    """Seconds in which bits pass."""
+    """Seconds in which bits are sent."""
     latency, whole = attempt
     flow_s: FloatArray = whole.duration_s - latency.duration_s
     return flow_s

@@ -12,13 +12,13 @@ from simfl.system.segments import COMPUTE, DOWNLOAD, UPLOAD, Segments
 
 @dataclass(frozen=True, eq=False)
 class RoundPlan:
-    """One round of each asked client; columns in the order of the clients asked.
+    """One round of each client; columns are in the order of the clients.
 
-    `segments` are those of download, computation and upload, as far as a round gets by itself:
-    after a download that fails nothing happens. Joules are the client's own beyond its idle power;
-    `cycles` are those executed, noise and device spread included, `dynamic_j` and `static_j` what
-    they take. `radio_idle_s` says how long before the round's end its last message ended: the next
-    round, `wait_s` later, is planned with `radio_idle_s + wait_s`.
+    `segments` are those of download, computation and upload, without outside influences: a round
+    with a failed download ends there. Joules are the client's own beyond its idle power; `cycles`
+    are those executed, including noise and device spread, `dynamic_j` and `static_j` their joules.
+    `radio_idle_s` is the time between its last message's end and the round's end: the next round,
+    `wait_s` later, is planned with `radio_idle_s + wait_s`.
     """
 
     segments: Segments
@@ -33,7 +33,7 @@ class RoundPlan:
     radio_idle_s: FloatArray
 
     def without_training(self, whom: BoolArray) -> RoundPlan:
-        """The same, but that the rounds of a mask end with their downloads."""
+        """The same, where the rounds in a mask end with their downloads."""
         after = self.segments.stage > DOWNLOAD
         return replace(self, segments=self.segments.without(after, whom))
 
@@ -49,7 +49,7 @@ class RoundPlan:
 
     @property
     def compute_j(self) -> FloatArray:
-        """Joules while the client computes, its radio's tail included."""
+        """Joules while the client computes, including its radio's tail."""
         return self.dynamic_j + self.static_j + self.compute_tail_j
 
     @property

@@ -24,27 +24,27 @@ class Kind(IntEnum):
     """What happens in a segment."""
 
     TAIL = 0
-    """Waiting for an answer while the radio is in its tail."""
+    """Waiting for an answer with the radio in its tail."""
     SLEEP = 1
-    """Waiting for an answer while the radio is asleep."""
+    """Waiting for an answer with the radio asleep."""
     WAKE = 2
     """The radio wakes up (promotion)."""
     LATENCY = 3
     FLOW = 4
-    """Bits pass. A flow that has begun is an attempt to send the message."""
+    """Bits are sent. A flow that has begun is an attempt to send the message."""
     WORK = 5
     AWAY = 6
-    """The client is away, and its round pauses."""
+    """The client is absent, and its round pauses."""
     RESUMED = 7
     """The rest of a flow that an absence has interrupted."""
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One segment of many clients: `happens` says of whose rounds it is a part.
+    """One segment of many clients: `happens` tells whose rounds include it.
 
-    `seconds` and `joules`, beyond idle power, of each client; `tail_j` is the part of `joules` that
-    the radio's tail takes.
+    `seconds` and `joules`, beyond idle power, are per client; `tail_j` is the part of `joules` for
+    the radio's tail.
     """
 
     stage: int
@@ -57,9 +57,9 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """Rows one after another: `stage` and `kind` (segments,), all else (segments, clients).
+    """Rows in sequence: `stage` and `kind` (segments,), all else (segments, clients).
 
-    Where a segment does not happen its seconds and joules are 0.
+    Where a segment does not happen, its seconds and joules are 0.
     """
 
     stage: IntArray
@@ -71,7 +71,7 @@ class Segments:
 
     @classmethod
     def of(cls, rows: Sequence[Row], clients: int) -> Segments:
-        """The table of these rows, but for those that take nothing of anybody."""
+        """The table of these rows, without those that take nothing from any client."""
         kept = [row for row in rows if _matters(row)]
         shape = (len(kept), clients)
 
@@ -92,7 +92,7 @@ class Segments:
 
     @staticmethod
     def join(several: Sequence[Segments]) -> Segments:
-        """Several tables of the same clients below one another."""
+        """Tables of the same clients, one below another."""
         names = ("stage", "kind", "happens", "seconds", "joules", "tail_j")
         columns = (np.concatenate([getattr(one, name) for one in several]) for name in names)
         return Segments(*columns)
@@ -123,7 +123,7 @@ class Segments:
         )
 
     def without(self, rows: BoolArray, places: BoolArray) -> Segments:
-        """The same where these rows do not happen to the clients of a mask."""
+        """The same, where these rows do not happen to the clients in a mask."""
         kept = ~(rows[:, None] & places)
         return Segments(
             self.stage,
@@ -135,7 +135,7 @@ class Segments:
         )
 
     def span(self, stage: int) -> slice:
-        """The rows of a stage, which stand together."""
+        """The rows of a stage, which are consecutive."""
         first, last = np.searchsorted(self.stage, (stage, stage + 1))
         return slice(int(first), int(last))
 
@@ -149,10 +149,10 @@ class Segments:
 
 
 def added(rows: FloatArray) -> FloatArray:
-    """The sum of segments, shape (segments, clients), one after another.
+    """The sum of segments, shape (segments, clients), in their order.
 
-    numpy's own sum, faster for many clients, takes another order along what lies side by side in
-    memory: the last bit of a client by itself would not be that of the same client among others.
+    numpy's own sum is faster for many clients, but its order of additions depends on the memory
+    layout: the last bit of a client could depend on whether there are other clients.
     """
     if len(rows) and (rows.shape[1] == 1 or not rows.flags.c_contiguous):
         total: FloatArray = np.add.accumulate(rows, axis=0)[-1]
@@ -162,7 +162,7 @@ def added(rows: FloatArray) -> FloatArray:
 
 
 def _matters(row: Row) -> bool:
-    """Work and flows always do; a wait or a wake-up that takes nothing does not."""
+    """Whether a row has an effect: always for work and flows, not for empty waits and wake-ups."""
     if row.kind == Kind.WORK:
         return True
     if row.kind == Kind.FLOW:

@@ -1,7 +1,7 @@
 """Step functions of time: prices, carbon intensities, chargers and harvests.
 
-A series holds each value until its next time, and is either periodic or keeps its last value.
-Its integral over any interval is exact (a difference of its antiderivative), whatever it cuts.
+A series keeps each value until its next time; after the last one it repeats or stays constant. Its
+integral over any interval is exact (a difference of its antiderivative).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from simfl.common.arrays import FloatArray, IntArray
 
 
 class StepSeries:
-    """`values[i]` from `times_s[i]` to the next time; again from the start after `period_s`.
+    """`values[i]` from `times_s[i]` to the next time; repeated after `period_s`.
 
-    Times ascend from 0 and lie before the period; ValueError otherwise. Without a period the last
+    Times ascend from 0 and are below the period; ValueError otherwise. Without a period, the last
     value holds for ever, and the first one before time 0.
     """
 
@@ -48,17 +48,17 @@ class StepSeries:
         return self._antiderivative(end_s) - self._antiderivative(start_s)
 
     def next_change_s(self, time_s: ArrayLike) -> FloatArray:
-        """When the series takes its next step (in time or in name only), inf for never."""
+        """The time of the next step (even to the same value), inf for never."""
         period_begins_s, place_s = self._place(time_s)
         following = self._step(place_s) + 1
         last = np.inf if self.period_s is None else self.period_s
         change_s = np.append(self.times_s, last)[following]
-        # Rounding must not give a change that is not later, or a walk over changes would not end.
+        # Rounding must not give the present time, or a loop over changes would not end.
         later: FloatArray = np.maximum(period_begins_s + change_s, np.nextafter(time_s, np.inf))
         return later
 
     def _place(self, time_s: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Seconds in whole periods before each time, and the rest."""
+        """Seconds in complete periods before each time, and the rest."""
         time = np.asarray(time_s, dtype=float)
         if self.period_s is None:
             return np.zeros_like(time), time

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ServerId:
-    """Edge server `number`, from 0; or `CLOUD`, which is the only server of flat protocols.
+    """Edge server `number`, from 0; or `CLOUD`, the only server of flat protocols.
 
-    `number` is what the log's column `edge` says, and the place in columns over servers: -1 is the
-    cloud's, the last.
+    `number` is the log's column `edge`, and the index in columns over servers: -1 is the cloud, the
+    last.
     """
 
     number: int
 
     @classmethod
     def of(cls, edge: int | None) -> ServerId:
-        """As protocols write it: the number of an edge server, None for the cloud."""
+        """From the notation of protocols: an edge server's number, or None for the cloud."""
         return CLOUD if edge is None else cls(int(edge))
 
     @property
@@ -32,11 +32,13 @@ class ServerId:
 
     @property
     def access_point(self) -> int | None:
-        """Over whose access point clients reach it; None: each over its home edge's."""
+        """The edge server through whose access point clients reach it; None: each client's home
+        edge.
+        """
         return self.number if self.is_edge else None
 
     def __str__(self) -> str:
-        """As messages to people name it."""
+        """Its name in messages to people."""
         return f"edge-{self.number}" if self.is_edge else "the server"
 
 

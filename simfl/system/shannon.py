@@ -27,7 +27,7 @@ THERMAL_NOISE_W_PER_HZ = 10.0**-20.4
 
 
 def capacity_bps(bandwidth_hz: ArrayLike, snr: ArrayLike) -> FloatArray:
-    """Shannon's b log2(1 + snr), in bit/s."""
+    """Shannon's capacity b log2(1 + snr), in bit/s."""
     per_hz = np.log1p(np.asarray(snr, dtype=float)) / np.log(2.0)
     rate: FloatArray = np.asarray(bandwidth_hz, dtype=float) * per_hz
     return rate
@@ -61,7 +61,8 @@ class ShannonLink(Link):
         """Path loss and shadowing of each path, in decibels."""
 
     def snr(self, paths: RadioPaths) -> FloatArray:
-        """Signal to noise of each transfer over its whole band, gap included, blocks apart.
+        """Signal-to-noise ratio of each transfer over its whole band and per fading block, with the
+        gap.
 
         Shape (transfers, blocks); 1 is 0 dB.
         """
@@ -73,7 +74,7 @@ class ShannonLink(Link):
         return ratio
 
     def rate_bps(self, uplink: bool) -> float:
-        """The rate of the best modulation, which `channel` is a factor on."""
+        """The rate of the best modulation, which `channel` multiplies."""
         bandwidth_hz = self.uplink_bandwidth_hz if uplink else self.downlink_bandwidth_hz
         return bandwidth_hz * self.bandwidth_efficiency * self.spectral_efficiency_max
 
@@ -88,7 +89,7 @@ class ShannonLink(Link):
         return snr, np.full_like(factor, self.spectral_efficiency_max)
 
     def channel(self, paths: RadioPaths) -> FloatArray:
-        """What the channel carries of the best modulation's rate, mean over the fading blocks."""
+        """The channel's rate relative to the best modulation's, averaged over fading blocks."""
         efficiency = np.minimum(capacity_bps(1.0, self.snr(paths)), self.spectral_efficiency_max)
         factor: FloatArray = efficiency.mean(axis=1) / self.spectral_efficiency_max
         return factor

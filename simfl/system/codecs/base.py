@@ -14,19 +14,19 @@ from simfl.common.arrays import IntArray
 from simfl.common.contract import at_work, is_users_own, misbehaves
 
 RAW_BYTES_PER_VALUE = 4
-"""Messages are sized as float32 before a codec sees them."""
+"""The size of a message before a codec is that of float32 values."""
 
 ABOUT_VALUES = ("rounding", "error_feedback")
-"""Keys of codecs that no message's size goes by."""
+"""Keys of codecs that do not affect the size of messages."""
 
 
 class Codec(ABC):
-    """Base of every codec; it sizes messages.
+    """Base of every codec; it determines message sizes.
 
-    What it does to their values is the learning room's matter: the class of the same name in
-    `simfl.learning.codecs`, or the part's own class if that is a `ValueCodec` too. A codec without
-    one only sizes messages, and so does one with `values` false. `exact` says that every value
-    arrives as it was sent, so that there is nothing to do.
+    Its effect on values is in `simfl.learning.codecs`, in the class of the same name; a user's own
+    class may be a `ValueCodec` too. A codec without such a class, or with `values` false, only
+    changes message sizes. `exact` states that values arrive unchanged, so that there is nothing to
+    do.
     """
 
     exact: ClassVar[bool] = False
@@ -34,16 +34,16 @@ class Codec(ABC):
 
     @property
     def idle_keys(self) -> Mapping[str, str]:
-        """What is about values, where the codec does not touch them."""
+        """Keys that concern values, if the codec does not act on them."""
         return {} if self.values else dict.fromkeys(ABOUT_VALUES, "values is false")
 
     @abstractmethod
     def encoded_bytes(self, raw_bytes: ArrayLike) -> IntArray:
-        """Bytes on the wire of messages that take `raw_bytes` as float32; no bytes stay none."""
+        """Bytes on the wire of messages of `raw_bytes` in float32; 0 bytes stay 0."""
 
 
 def encoded_bytes(codec: Codec, raw_bytes: ArrayLike) -> IntArray:
-    """What a codec makes of messages, held to its contract; raises `PartMisbehaves`."""
+    """A codec's message sizes, checked; raises `PartMisbehaves`."""
     if not is_users_own(codec):
         return codec.encoded_bytes(raw_bytes)
     raw = np.array(raw_bytes)
@@ -56,12 +56,12 @@ def encoded_bytes(codec: Codec, raw_bytes: ArrayLike) -> IntArray:
 
 
 def value_count(raw_bytes: ArrayLike) -> IntArray:
-    """How many values messages of `raw_bytes` hold."""
+    """The number of values in messages of `raw_bytes`."""
     return up_to_whole(raw_bytes, RAW_BYTES_PER_VALUE)
 
 
 def bit_bytes(bits: ArrayLike) -> IntArray:
-    """Whole bytes that `bits` fill."""
+    """`bits` in whole bytes, rounded up."""
     return up_to_whole(bits, 8)
 
 

@@ -23,5 +23,5 @@ class Float16(Codec):
     ] = False
 
     def encoded_bytes(self, raw_bytes: ArrayLike) -> IntArray:
-        """Two bytes a value."""
+        """Two bytes per value."""
         return 2 * value_count(raw_bytes)

@@ -32,6 +32,6 @@ class Int8(Codec):
     ] = False
 
     def encoded_bytes(self, raw_bytes: ArrayLike) -> IntArray:
-        """One byte a value, and the scale factors."""
+        """One byte per value, and the scale factors."""
         values = value_count(raw_bytes)
         return np.where(values > 0, values + RAW_BYTES_PER_VALUE * self.scales, 0)

@@ -1,9 +1,9 @@
 """Sparse messages: few values, and the encoding of their positions.
 
-Of n values k travel. Where they stand is told by one bit per value (`bitmap`, ceil(n / 8) bytes),
-by their numbers in ceil(log2 n) bits each (`index`) or in 4 bytes each (`index32`), or is known to
-both ends (`none`). `dense` sends all n, zeros included. `smallest` is the cheapest of dense, bitmap
-and index, and one byte that says which.
+k of n values are sent. Their positions are given by one bit per value (`bitmap`, ceil(n / 8)
+bytes), by their numbers in ceil(log2 n) bits each (`index`) or in 4 bytes each (`index32`), or are
+known to both ends (`none`). `dense` sends all n values, zeros included. `smallest` is the cheapest
+of dense, bitmap and index, plus one byte that identifies it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Positions = Literal["smallest", "dense", "bitmap", "index", "index32", "none"]
 def sparse_bytes(
     values: ArrayLike, kept: ArrayLike, value_bits: int, positions: Positions
 ) -> IntArray:
-    """Bytes of messages in which `kept` of `values` values travel, `value_bits` bits each."""
+    """Bytes of messages with `kept` of `values` values, of `value_bits` bits each."""
     all_of_them, travelling = np.asarray(values, np.int64), np.asarray(kept, np.int64)
     if positions == "dense":
         return bit_bytes(all_of_them * value_bits)
@@ -57,11 +57,11 @@ class SparseCodec(Codec):
     @property
     @abstractmethod
     def positions(self) -> Positions:
-        """How the receiver learns which values they are."""
+        """How the receiver learns the positions of the values."""
 
     def encoded_bytes(self, raw_bytes: ArrayLike) -> IntArray:
-        """The values that travel, and where they stand."""
+        """The kept values and their positions."""
         values = value_count(raw_bytes)
-        # Rounded first: 0.1 * 30 is a little more than 3 in floating point.
+        # Rounded first, since 0.1 * 30 is slightly above 3 in floating point.
         kept = np.ceil(np.round(self.share * values, 6)).astype(np.int64)
         return sparse_bytes(values, kept, self.value_bits, self.positions)

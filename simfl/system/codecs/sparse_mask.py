@@ -12,7 +12,7 @@ from simfl.system.codecs.sparse import Positions, SparseCodec
 class SparseMask(SparseCodec):
     """The values that a mask keeps; a mask known to both ends needs no `positions`.
 
-    It sizes messages only: what is masked is the algorithm's matter.
+    It only determines message sizes: the algorithm does the masking.
     """
 
     positions: Annotated[Positions, "encoding of the positions of the values"] = "bitmap"

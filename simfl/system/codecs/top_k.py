@@ -12,8 +12,8 @@ from simfl.system.codecs.sparse import Positions, SparseCodec
 class TopK(SparseCodec):
     """The `share` largest values of a message by magnitude, zeros elsewhere (Aji, Heafield 2017).
 
-    They travel in `value_bits` bits: 32 as they are, 16 in half precision, otherwise as integers
-    times a scale factor per tensor (of which the size has none).
+    They are sent with `value_bits` bits: unchanged with 32, in half precision with 16, otherwise as
+    integers times a scale factor per tensor (which does not count in the size).
     """
 
     positions: Annotated[Positions, "encoding of the positions of the values"] = "index"

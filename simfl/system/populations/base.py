@@ -37,10 +37,10 @@ class Population(ABC):
         "faults.edge_servers",
         "faults.cloud_link",
     )
-    """Keys of edge servers, which a flat protocol does not have."""
+    """Keys of edge servers, which flat protocols do not have."""
 
     backhaul_keys: ClassVar[tuple[str, ...]] = ()
-    """Keys of the link to the cloud, which a flat protocol may use: see `server_behind`."""
+    """Keys of the link to the cloud, which flat protocols may use: see `server_behind`."""
 
     clients: Annotated[int, ">= 1", "number of clients"]
     start_time: Annotated[
@@ -146,7 +146,7 @@ class Population(ABC):
 
 @contextmanager
 def named(key: str) -> Iterator[None]:
-    """Puts the population's key before the error of the profile that it names."""
+    """Prefixes the error of a profile with the population's key that names it."""
     try:
         yield
     except ValueError as error:

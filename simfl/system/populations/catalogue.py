@@ -64,12 +64,12 @@ class Group:
 
     @property
     def machine(self) -> tuple[str, str | None]:
-        """The device of its clients: groups that differ only in their links share a device."""
+        """The device of its clients: groups with the same device and different links share it."""
         return self.device, self.mode
 
     @property
     def air(self) -> str:
-        """The medium that its clients share with other groups' clients."""
+        """The medium that its clients may share with clients of other groups."""
         return self.medium or self.link
 
 
@@ -221,7 +221,7 @@ class CatalogueMix(Population):
         return Electricity(list(regions.values()), index, self.start_s)
 
     def _compute_noise(self, group: IntArray) -> float | FloatArray:
-        """Of all clients, or of each where groups have their own."""
+        """The spread for all clients, or per client if groups have their own."""
         own = [one.compute_noise for one in self.groups]
         if own == [None] * len(own):
             return self.compute_noise
@@ -229,7 +229,7 @@ class CatalogueMix(Population):
         return np.array(sigma, dtype=float)[group]
 
     def _shares(self) -> list[float | None]:
-        """Of all clients, by group: a group that is the only one has them all."""
+        """The share of each group; a single group has all clients."""
         if len(self.groups) == 1 and self.groups[0].count is None:
             return [self.groups[0].share or 1.0]
         return [group.share for group in self.groups]

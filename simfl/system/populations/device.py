@@ -1,12 +1,12 @@
 """A ready-made population of real devices (`paper` uses ranges instead).
 
-Work is counted in floating-point operations against measured or estimated rates (GFLOP/s times
+Work is counted in floating-point operations at measured or estimated rates (GFLOP/s times
 efficiency), so that a larger model takes longer; in `paper` a training step takes the same cycles
-for any model. docs/hardware.md says why the two differ a thousandfold.
+for any model. docs/hardware.md explains why the two differ a thousandfold.
 
-The spreads are those of phones in the field: between devices of one model a sigma of 0.39 to 0.78,
-from run to run on one device a coefficient of variation of 0.02 in the median and 0.18 in the 90th
-percentile (997 training latencies of FLHetBench, CVPR 2024, github.com/Carkham/FLHetBench).
+The spreads are those of phones in the field: a sigma of 0.39 to 0.78 between devices of the same
+model; from run to run on one device, a coefficient of variation with median 0.02 and 90th
+percentile 0.18 (997 training latencies of FLHetBench, CVPR 2024, github.com/Carkham/FLHetBench).
 """
 
 from __future__ import annotations
