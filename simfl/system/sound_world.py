@@ -15,7 +15,9 @@ _POSITIVE = ("frequency_min_hz", "frequency_max_hz", "speed_factor", "work_facto
 
 
 def sound_world(population: Any, given: Any, clients: int, edges: int) -> World:
-    """`given`, if it is a world of so many clients and edge servers; raises `PartMisbehaves`."""
+    """`given`, if it is a valid world with these clients and edge servers; raises
+    `PartMisbehaves`.
+    """
 
     def refuse(column: str, found: object, accepted: str) -> None:
         raise misbehaves(population, f"build: {column}", found, accepted)

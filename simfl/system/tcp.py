@@ -17,12 +17,12 @@ from simfl.system.link import FixedRateLink
 class TcpLink(FixedRateLink):
     """A fixed rate, at most MSS / RTT sqrt(1.5 / p) of one connection (Mathis et al., CCR 1997).
 
-    p is the share of *packets* lost, which TCP repairs; `loss_probability` loses whole messages.
-    Each message opens a connection first, for `setup_round_trips`, and starts slowly: a round trip
-    lets `initial_window` packets pass, the next one twice as many, until what is under way fills
-    the path (Kurose and Ross, Computer Networking, latency with a dynamic window, without the first
-    packet's own time). For a connection that is kept open and warm use no set-up and a large
-    window.
+    p is the share of lost *packets*, which TCP repairs; `loss_probability` loses whole messages.
+    Each message first opens a connection, for `setup_round_trips`, and has a slow start:
+    `initial_window` packets are sent in a round trip, twice as many in the next one, until the
+    packets in flight fill the path (Kurose and Ross, Computer Networking, latency with a dynamic
+    window, without the first packet's own time). For a connection that is kept open and warm, use
+    no set-up and a large window.
     """
 
     name: ClassVar[str] = "tcp"
@@ -40,7 +40,7 @@ class TcpLink(FixedRateLink):
             raise ValueError("rtt_s: found 0, a connection's rate depends on its round trips")
 
     def rate_bps(self, uplink: bool) -> float:
-        """The direction's own rate, or what the connection reaches."""
+        """The configured rate of the direction, or the rate that the connection reaches."""
         reached_bps = 8.0 * self.segment_bytes / self.rtt_s * np.sqrt(1.5 / self.packet_loss)
         return min(super().rate_bps(uplink), float(reached_bps))
 
@@ -51,10 +51,11 @@ class TcpLink(FixedRateLink):
         rate_factor: ArrayLike = 1.0,
         jitter: ArrayLike | None = None,
     ) -> TransferCost:
-        """The connection's set-up, at the power of the transfer, the slow start and the transfer.
+        """The cost of the connection's set-up, at the power of the transfer, the slow start and the
+        transfer.
 
-        While it waits for an acknowledgement the radio draws the transfer's power without what its
-        rate adds.
+        While it waits for an acknowledgement, the radio draws the transfer's power without the part
+        for the rate.
         """
         factor = np.asarray(1.0 if jitter is None else jitter, dtype=float)
         stretch = 2.0 * self.setup_round_trips + 1.0  # in halves of a round trip
@@ -68,10 +69,10 @@ class TcpLink(FixedRateLink):
     def _slow_start_s(
         self, bits: FloatArray, rate_bps: FloatArray, rtt_s: FloatArray
     ) -> FloatArray:
-        """How long the sender waits for acknowledgements beside sending.
+        """The time for which the sender waits for acknowledgements, besides sending.
 
-        Windows of W, 2 W, 4 W, ... bits pass in a round trip each, all but the message's last one,
-        until they hold rate RTT: n of them take n RTT, and would have taken W (2^n - 1) / rate.
+        Windows of W, 2 W, 4 W, ... bits take a round trip each, until they hold rate RTT, except
+        the message's last one. n of them take n RTT instead of W (2^n - 1) / rate.
         """
         window = 8.0 * self.segment_bytes * self.initial_window
         of_message = np.ceil(np.log2(bits / window + 1.0)) - 1.0

@@ -6,15 +6,15 @@ thermal governors):
     C dT/dt = P - (T - T_rest) / R,    T(t) = T_inf + (T(0) - T_inf) exp(-t / (R C)),
     T_inf = T_rest + R P(f),
 
-with P the power beyond idle and T_rest what the idle device settles at. A governor with hysteresis
-steps down when T reaches `temperature_hot_c`, until the case cools, and one level up when T has
-fallen to `temperature_cool_c`. From then on the course is periodic between two neighbouring levels
-(or stays at the lower one, where its T_inf lies between the thresholds), so that a computation of
-any length costs the same few array operations.
+where P is the power beyond idle and T_rest the temperature of the idle device. A governor with
+hysteresis steps down when T reaches `temperature_hot_c`, until the case cools, and one level up
+when T has fallen to `temperature_cool_c`. From then on, the frequency alternates periodically
+between two neighbouring levels (or stays at the lower one if its T_inf is between the thresholds),
+so that a computation of any length costs the same few array operations.
 
 Choices
-1. Every computation begins at T_rest: what a device does between its rounds is not followed. A
-   client that trains round after round is therefore simulated a little too cool.
+1. Every computation begins at T_rest: the time between a device's rounds is not simulated. A
+   client that trains round after round is therefore simulated slightly too cool.
 2. Steps are immediate, and several at once if the levels between would still heat.
 """
 
@@ -33,9 +33,9 @@ from simfl.system.cpu import Cpu
 
 @dataclass(frozen=True)
 class ThermalCpu(Cpu):
-    """A `Cpu` whose clock follows its temperature; the defaults are those of a phone.
+    """A `Cpu` whose clock depends on its temperature; the defaults are those of a phone.
 
-    They are an estimate: a time constant of 320 s, a skin of at most 45 degrees C.
+    They are an estimate: a time constant of 320 s, a surface of at most 45 degrees C.
     """
 
     thermal_resistance_k_per_w: Annotated[float, "> 0", "kelvin above rest per active watt"] = 8.0
@@ -56,14 +56,14 @@ class ThermalCpu(Cpu):
             )
 
     def reaches_c(self, power_w: ArrayLike, time_s: float) -> FloatArray:
-        """How warm the case is after so long at `power_w` beyond idle, from rest."""
+        """The temperature of the case after this time at `power_w` beyond idle, from rest."""
         heated = 1.0 - np.exp(-time_s / self._time_constant_s)
         above_k = self.thermal_resistance_k_per_w * np.asarray(power_w, dtype=float) * heated
         reached: FloatArray = self.temperature_rest_c + above_k
         return reached
 
     def compute(self, cycles: ArrayLike, frequency_hz: ArrayLike) -> ComputeCost:
-        """The cost of `cycles` begun at rest at clock `frequency_hz`, throttled as need be."""
+        """The cost of `cycles` begun at rest at clock `frequency_hz`, throttled if necessary."""
         total, asked_hz = np.broadcast_arrays(
             np.asarray(cycles, dtype=float), np.asarray(frequency_hz, dtype=float)
         )
@@ -73,7 +73,8 @@ class ThermalCpu(Cpu):
         left = total - fast
         cooling = self._speed(lower_hz) * self._time_to_cool(lower_hz)
         heating = self._speed(upper_hz) * self._time_to_hot(upper_hz, self.temperature_cool_c)
-        # What is left goes in whole periods of cooling and heating, and the rest of one. Where the
+        # The rest consists of complete periods of cooling and heating, and a part of one. If the
+        # case never cools, there are no periods: everything runs at the lower clock.
         # case never cools there is no period: all of it goes at the lower clock.
         periodic = np.isfinite(cooling + heating)
         in_cooling, in_heating = np.where(periodic, cooling, 0.0), np.where(periodic, heating, 1.0)
@@ -91,9 +92,9 @@ class ThermalCpu(Cpu):
         )
 
     def _throttled_hz(self, asked_hz: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The clock that the governor falls back to from `asked_hz`, and the one just above.
+        """The clock that the governor falls back to from `asked_hz`, and the next higher one.
 
-        The first is the highest level that does not get hot, else the lowest one.
+        The first is the highest level that does not get too hot, otherwise the lowest one.
         """
         levels = np.asarray(self.frequency_levels_hz, dtype=float)
         bearable = int((self._settles_at_c(levels) <= self.temperature_hot_c).sum())
@@ -115,7 +116,7 @@ class ThermalCpu(Cpu):
         return 1.0 / super().compute(1.0, frequency_hz).duration_s
 
     def _time_to_hot(self, frequency_hz: FloatArray, start_c: float) -> FloatArray:
-        """Seconds from `start_c` to the hot threshold; inf where that is never reached."""
+        """Seconds from `start_c` to the hot threshold; inf if it is never reached."""
         settled = self._settles_at_c(frequency_hz)
         heats = settled > self.temperature_hot_c
         far, near = settled - start_c, settled - self.temperature_hot_c
@@ -123,7 +124,7 @@ class ThermalCpu(Cpu):
         return np.where(heats, seconds, np.inf)
 
     def _time_to_cool(self, frequency_hz: FloatArray) -> FloatArray:
-        """Seconds from the hot to the cool threshold; inf where that is never reached."""
+        """Seconds from the hot to the cool threshold; inf if it is never reached."""
         settled = self._settles_at_c(frequency_hz)
         cools = settled < self.temperature_cool_c
         far, near = self.temperature_hot_c - settled, self.temperature_cool_c - settled

@@ -18,11 +18,11 @@ def square_positions(streams: Streams, component: str, count: int, side_m: float
 
 
 def evenly_spread(streams: Streams, component: str, clients: IntArray) -> FloatArray:
-    """A number in [0, 1) for each client, client i's being frac(u + i * golden ratio).
+    """A number in [0, 1) per client: frac(u + i * golden ratio) for client i.
 
-    Every stretch of clients fills the interval evenly (van der Corput's property of the golden
-    ratio), so that shares hold in small populations too; u is drawn, and one more client shifts
-    nobody.
+    Consecutive clients always fill the interval evenly (van der Corput's property of the golden
+    ratio), so that shares hold in small populations, too. u is drawn, and additional clients do not
+    change the others' numbers.
     """
     place: FloatArray = (streams.uniform(component) + clients * GOLDEN_RATIO) % 1.0
     return place

@@ -21,9 +21,9 @@ from simfl.system.radio_paths import RadioPaths
 from simfl.system.shannon import ShannonLink
 
 LIGHT_M_PER_S = 3.0e8
-"""As the table rounds it."""
+"""As rounded in the table."""
 VALID_FROM_M = 10.0
-"""The table's smallest distance on the ground; nearer clients count as this far."""
+"""The table's smallest distance on the ground; it is used for nearer clients."""
 
 
 def line_of_sight_probability(distance_m: ArrayLike) -> FloatArray:

@@ -1,12 +1,12 @@
 """The uncertainty of a profile's figures, and the conditions of their measurement.
 
-A figure may stand in its file with its interval, as `{value: 2.6e10, interval: [2.0e10, 3.3e10]}`:
-it lies between these ends with 90 %. A profile's `uncertainty`, which calibration writes, maps the
-paths of figures to intervals, and `seconds` to that of a factor on all seconds of training a model
-that was not measured. Its `draws` are machines as they may be: the figures of one row belong
-together, for they are correlated, and so do the same rows of all profiles of one calibration.
+A figure may be given with its interval, as `{value: 2.6e10, interval: [2.0e10, 3.3e10]}`: it is
+between these ends with a probability of 90 %. A profile's `uncertainty`, written by calibration,
+maps paths of figures to intervals, and `seconds` to that of a factor on all seconds of training a
+model that was not measured. Its `draws` are possible machines: the figures of one row belong
+together, since they are correlated, and so do the same rows of all profiles of one calibration.
 
-`calibrated` says what the figures were measured with; a run that leaves it is warned of.
+`calibrated` describes the conditions of the measurements; runs beyond them get a warning.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ SECONDS = "seconds"
 
 
 LEVEL = 0.9
-"""With which probability a figure lies in the interval that stands beside it."""
+"""The probability with which a figure is in the interval given with it."""
 DISTRIBUTIONS = ("lognormal", "normal")
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Where a figure lies with probability `level`, and as much below it as above.
+    """The interval that contains a figure with probability `level`, with equal tails on both sides.
 
-    Its median is the profile's value; below and above it the figure is lognormal (normal), on each
-    side with a spread of its own, so that every interval around the value can be had.
+    The median is the profile's value. Below and above it, the figure is lognormal (or normal), with
+    a separate spread on each side, so that any interval around the value is possible.
     """
 
     low: float
@@ -54,13 +54,14 @@ class Interval:
 
     @property
     def has_width(self) -> bool:
-        """Whether the figure may be another than it is."""
+        """Whether the figure can differ from its value."""
         return self.high > self.low
 
     def at(self, value: float, normal: float) -> float:
-        """The figure, of median `value`, at a draw of the standard normal law.
+        """The figure with median `value`, for a draw of the standard normal distribution.
 
-        A value beyond an end is that end. Nothing is drawn around a lognormal figure of 0.
+        A value outside the interval is replaced by the nearest end. A lognormal figure of 0 is not
+        varied.
         """
         middle = min(max(value, self.low), self.high)
         end = self.high if normal > 0 else self.low
@@ -92,7 +93,7 @@ class Uncertainty:
     draws: Draws | None = None
 
     def drawn(self, number: int) -> dict[str, float]:
-        """The figures of a draw by their paths; after the last draw comes the first."""
+        """The figures of a draw by their paths; after the last draw, the first one follows."""
         if self.draws is None:
             return {}
         row = self.draws.rows[number % len(self.draws.rows)]
@@ -101,7 +102,7 @@ class Uncertainty:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """With what figures were measured: so many rows, of these models and kinds of work.
+    """The measurements behind figures: the number of rows, the models and the kinds of work.
 
     `batch_examples`, `clock_hz` and `forward_flops` are the smallest and the largest.
     """
@@ -122,10 +123,10 @@ class Calibrated:
 def read_uncertainty(
     content: Any, known: Mapping[str, Any], beside: Mapping[str, Interval] | None = None
 ) -> Uncertainty:
-    """A profile's `uncertainty`, of a profile with what is `known` by paths.
+    """A profile's `uncertainty`; `known` are the profile's figures by paths.
 
-    `beside` are intervals that stand beside their figures. Raises ValueError for what is none, led
-    by the key.
+    `beside` are intervals given with their figures. Raises ValueError, beginning with the key, for
+    invalid content.
     """
     if not isinstance(content, Mapping):
         raise FieldError(f"uncertainty: found {shown(content)}, accepted: a section")
@@ -147,9 +148,9 @@ def read_uncertainty(
 
 
 def without_intervals(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Interval]]:
-    """A profile's content with plain figures, and the intervals that stood beside them.
+    """A profile's content with plain figures, and the intervals that were given with them.
 
-    Raises ValueError for what is none, led by the figure's path.
+    Raises ValueError, beginning with the figure's path, for invalid intervals.
     """
     intervals: dict[str, Interval] = {}
     return _plain(content, "", intervals), intervals
@@ -169,7 +170,7 @@ def _plain(content: Mapping[str, Any], above: str, found: dict[str, Interval]) -
 
 
 def _figure(given: Mapping[str, Any], path: str) -> tuple[Any, Interval]:
-    """A figure with its interval, as a profile has it."""
+    """A figure and its interval, as given in a profile."""
     for key in given:
         if key not in _FIGURE:
             raise FieldError(f"{path}.{key}: unknown key{suggestion(str(key), _FIGURE)}")
@@ -199,7 +200,7 @@ def _is_number(value: Any) -> bool:
 
 
 def read_calibrated(content: Any) -> Calibrated:
-    """A profile's `calibrated`; raises ValueError for what is none, led by the key."""
+    """A profile's `calibrated`; raises ValueError, beginning with the key, for invalid content."""
     if not isinstance(content, Mapping):
         raise FieldError(f"calibrated: found {shown(content)}, accepted: a section")
     try:

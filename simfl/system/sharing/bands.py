@@ -13,10 +13,10 @@ from simfl.system.link import Link
 def check_bands(
     links: Sequence[Link], names: Sequence[str], link_index: IntArray, medium_index: IntArray
 ) -> None:
-    """Raises ValueError where links with bands of different width share a medium.
+    """Raises ValueError if links with bands of different width share a medium.
 
-    The indices, one entry per client, say which of `links` it has and on which medium; links
-    without a band of their own share any.
+    The indices, one entry per client, give its link among `links`, and its medium; links without a
+    band can share any medium.
     """
     first: dict[int, int] = {}
     pairs = np.unique(np.stack([medium_index, link_index]), axis=1)

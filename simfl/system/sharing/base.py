@@ -18,13 +18,14 @@ from simfl.common.arrays import FloatArray, IntArray
 class Sender:
     """A sender (or receiver), with its rate on an unshared medium.
 
-    `client` orders what begins at the same moment. `power_w` is what the radio draws beyond idle
-    while it sends at that rate, `slope_w` the part of it that goes with the rate. `weight` counts
-    where shares are given. `snr` (not in decibels) is that over the whole band and bends the rate
-    of a smaller one: power is fixed, so a tenth of the band carries more than a tenth of the rate;
-    inf is a rate in proportion to the share. `route` numbers the shared links that the transfer
-    crosses. `behind_bps` is the rate of the link behind the medium (inf: there is none), `channel`
-    numbers medium and direction where several share what lies behind, odd for uplinks.
+    `client` orders simultaneous beginnings. `power_w` is the radio's power beyond idle while it
+    sends at that rate, `slope_w` the part of it that is proportional to the rate. `weight` is used
+    by rules with weights. `snr` (not in decibels) is that over the whole band, and determines the
+    rate in a part of it: since the power is fixed, a tenth of the band carries more than a tenth of
+    the rate; with inf, the rate is proportional to the share. `route` has the numbers of the shared
+    links that the transfer crosses. `behind_bps` is the rate of the link behind the medium (inf:
+    there is none), `channel` numbers medium and direction if several of them share a link behind
+    them, odd for uplinks.
     """
 
     client: int
@@ -48,7 +49,9 @@ class Sender:
 
 @dataclass(frozen=True)
 class Carried:
-    """A transfer as it went: for `airtime_s` its radio sent, and drew `active_j` beyond idle."""
+    """A completed or current transfer: its radio sent for `airtime_s`, with `active_j` beyond
+    idle.
+    """
 
     start_s: float
     end_s: float
@@ -64,9 +67,9 @@ class Carried:
 
 @dataclass(frozen=True, eq=False)
 class Flows:
-    """The transfers under way as columns, in order of arrival: see `Sender`.
+    """The current transfers as columns, in order of arrival: see `Sender`.
 
-    `route` has shape (transfers, hops), filled up with -1.
+    `route` has shape (transfers, hops), padded with -1.
     """
 
     rate_bps: FloatArray
@@ -97,11 +100,11 @@ class Flows:
         return cls(rate_bps, weight, snr, efficiency_max, route, behind_bps, channel)
 
     def take(self, rows: IntArray) -> Flows:
-        """Some of them."""
+        """Some of the transfers."""
         return Flows(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def rate_at(self, share: ArrayLike) -> FloatArray:
-        """Bit/s of each transfer in a share of the band, its power unchanged."""
+        """Bit/s of each transfer in a share of the band, with unchanged power."""
         part = np.asarray(share, dtype=float)
         alone = np.minimum(np.log1p(self.snr) / np.log(2.0), self.spectral_efficiency_max)
         narrow = np.minimum(np.log1p(self.snr / part) / np.log(2.0), self.spectral_efficiency_max)
@@ -112,11 +115,11 @@ class Flows:
 class Sharing(ABC):
     """Base of every sharing rule: a frozen dataclass whose fields are its keys.
 
-    It has no memory: rates follow from who is there. `contended` says that transfers slow one
-    another down, `half_duplex` that both directions share one medium, `spans_points` that all
-    access points do, `cuts_band` that everybody gets a part of one band, `takes_turns` that one
-    after another has it, by a rate that is all it can do. `weighs` says that it goes by how much of
-    a band each client was given.
+    A rule has no memory: rates follow from the current transfers. `contended` states that transfers
+    slow one another down, `half_duplex` that both directions share one medium, `spans_points` that
+    all access points do, `cuts_band` that each sender gets a part of one band, `takes_turns` that
+    senders use the medium one after another, at their full rates. `weighs` states that it uses
+    clients' shares of a band.
     """
 
     contended: ClassVar[bool] = True
@@ -128,8 +131,10 @@ class Sharing(ABC):
 
     @abstractmethod
     def rates_bps(self, flows: Flows) -> FloatArray:
-        """What each transfer gets now, in bit/s; there is at least one."""
+        """The current rate of each transfer, in bit/s; there is at least one transfer."""
 
     def duty(self, flows: Flows, rates_bps: FloatArray) -> FloatArray:
-        """The share of the time for which each radio sends: where time is shared, rate by rate."""
+        """The share of time in which each radio sends; if time is shared, in proportion to its
+        rate.
+        """
         return np.minimum(rates_bps / flows.rate_bps, 1.0)

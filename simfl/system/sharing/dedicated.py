@@ -11,7 +11,7 @@ from simfl.system.sharing.base import Flows, Sharing
 
 @dataclass(frozen=True)
 class Dedicated(Sharing):
-    """Every sender has its own full rate."""
+    """Every sender has its full rate."""
 
     contended: ClassVar[bool] = False
     weighs: ClassVar[bool] = False

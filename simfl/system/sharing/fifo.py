@@ -21,5 +21,5 @@ class Fifo(Sharing):
     channels: Annotated[int, ">= 1", "number of simultaneous senders"] = 1
 
     def rates_bps(self, flows: Flows) -> FloatArray:
-        """The sender's own rate, or nothing yet."""
+        """The sender's own rate, or 0 while it waits."""
         return np.where(np.arange(len(flows)) < self.channels, flows.rate_bps, 0.0)

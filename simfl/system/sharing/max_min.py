@@ -1,8 +1,8 @@
-"""Several links in a row, as a network shares them: max-min fair.
+"""Several links in sequence, shared as by a network: max-min fair.
 
 An allocation is max-min fair if nobody can get more without taking from somebody who has no more
 than that (Bertsekas, Gallager, Data Networks, 1992, 6.5.2). Progressive filling finds it: all rates
-rise together, until a transfer's own rate or a link stops some of them.
+increase together, until a transfer's own rate or a link stops some of them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from simfl.system.sharing.base import Flows, Sharing
 def max_min_rates(own_bps: FloatArray, route: IntArray, capacity_bps: FloatArray) -> FloatArray:
     """The max-min fair rates of transfers, in bit/s.
 
-    `own_bps` (transfers,) is what each can do at most, `route` (transfers, hops) the links that it
-    crosses, -1 for none, `capacity_bps` (links,) what these carry. In each pass every link is
-    filled on its own; what the lowest of a transfer's links gives it there is its rate if all
-    transfers of that link are lowest there too. One pass at least settles a link.
+    `own_bps` (transfers,) are their own limits, `route` (transfers, hops) the links that they
+    cross, -1 for none, `capacity_bps` (links,) the links' capacities. In each pass, every link is
+    filled independently of the others. A link is settled if it is the tightest one for all its
+    transfers; their rates are then final. Each pass settles at least one link.
     """
     rates = np.array(own_bps, dtype=float)
     left_bps = np.array(capacity_bps, dtype=float)
@@ -46,9 +46,9 @@ def max_min_rates(own_bps: FloatArray, route: IntArray, capacity_bps: FloatArray
 
 
 def _water_levels(own_bps: FloatArray, link: IntArray, left_bps: FloatArray) -> FloatArray:
-    """The level x of each link at which the sum of min(own, x) is what the link has left.
+    """The level x of each link at which the sum of min(own, x) is the link's remaining capacity.
 
-    inf where all its transfers fit at their own rates. Pairs of transfer and link as columns.
+    inf if all its transfers fit at their own rates. Columns are pairs of transfer and link.
     """
     order = np.lexsort((own_bps, link))
     own, at = own_bps[order], link[order]
@@ -57,7 +57,8 @@ def _water_levels(own_bps: FloatArray, link: IntArray, left_bps: FloatArray) -> 
     total = np.add.reduceat(own, first)
     before = np.cumsum(own) - own
     before -= np.repeat(before[first], size)
-    # With the j smallest at their own rate, the others share the rest; the level is the largest
+    # With the j smallest at their own rates, the others share the rest. The level is the largest of
+    # these shares: they increase with j as long as the j-th does not use its share, then decrease.
     # of these shares, which rise with j as long as the j-th does not take its share, then fall.
     above = np.repeat(size, size) - (np.arange(len(at)) - np.repeat(first, size))
     share = np.maximum.reduceat((left_bps[at] - before) / above, first)
@@ -67,12 +68,13 @@ def _water_levels(own_bps: FloatArray, link: IntArray, left_bps: FloatArray) -> 
 
 
 BACKHAUL = 0
-"""The link behind all access points in the routes of `MaxMin`; n + 1 is access point n."""
+"""The link behind all access points, in the routes of `MaxMin`; n + 1 is access point n."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaxMin(Sharing):
-    """Access points with a common link behind them, max-min fair: slow senders leave the rest.
+    """Access points with a common link behind them, max-min fair: the rest of slow senders is
+    shared.
 
     As `backhaul_sharing` it concerns that link alone.
     """
@@ -88,7 +90,7 @@ class MaxMin(Sharing):
     ] = None
 
     def rates_bps(self, flows: Flows) -> FloatArray:
-        """What the links on the way leave of each sender's own rate."""
+        """Each sender's own rate, as far as the links on its route allow."""
         of_each, of_all = (
             np.inf if one is None else one for one in (self.access_bps, self.backhaul_bps)
         )

@@ -1,8 +1,8 @@
 """A shared medium in simulated time: fluid transfers that slow one another down.
 
-Rates change only when a transfer begins or ends; between two such moments every transfer loses
-rate * time of its remaining bits, so that ends are known exactly and nothing is polled. What
-happens at one moment is one change, in an order that does not depend on who was called first.
+Rates change only when a transfer begins or ends. Between such changes, every transfer's remaining
+bits decrease by rate * time, so that ends are known exactly, without polling. All events at one
+moment make one change, in an order that does not depend on the order of calls.
 """
 
 from __future__ import annotations
@@ -27,17 +27,19 @@ _POWER, _SLOPE, _BITS, _LEFT, _START, _AIRTIME, _SLOWED, _CLIENT = range(6, 14)
 _ROWS = 14
 
 _ROUNDING = 1e-9
-"""A radio that is on air for no more of the time than this beyond its bits sends at full rate."""
+"""Tolerance for the share of time on air beyond that of its bits: below, a radio has its full
+rate.
+"""
 
 Draw = Callable[[IntArray, FloatArray], None]
 
 
 class _Transfers:
-    """Transfers under way, one column each, and the `events` of their ends.
+    """Current transfers, one column each, and the `events` of their ends.
 
-    `state` has the rows named above, `route` the hops of each; `rates_bps` and `duty` are those
-    since the last change, `slowed` how much of the duty a sender at its full rate would not need,
-    `ending` says which of them end next.
+    `state` has the rows named above, `route` the hops of each; `rates_bps` and `duty` hold since
+    the last change, `slowed` is the part of the duty that a sender with its full rate would not
+    need, `ending` tells which of them end next.
     """
 
     def __init__(self) -> None:
@@ -49,13 +51,13 @@ class _Transfers:
 
     @property
     def flows(self) -> Flows:
-        """What a sharing rule divides the medium by."""
+        """The transfers as seen by a sharing rule."""
         rate_bps, weight, snr, efficiency_max, behind_bps = self.state[_FIGURES]
         channel = self.state[_CHANNEL].astype(np.int64)
         return Flows(rate_bps, weight, snr, efficiency_max, self.route, behind_bps, channel)
 
     def add(self, arrivals: Sequence[tuple[Sender, float, simpy.Event]], now_s: float) -> None:
-        """These begin now: sender, bits and the event of the end."""
+        """Begin transfers now, given by sender, bits and the event of the end."""
         senders = [sender for sender, _, _ in arrivals]
         flows = Flows.of(senders)
         fresh = np.zeros((_ROWS, len(arrivals)))
@@ -77,7 +79,7 @@ class _Transfers:
         self.events += [event for _, _, event in arrivals]
 
     def remove(self, places: Sequence[int]) -> None:
-        """Take out those at `places`, ascending."""
+        """Remove those at `places`, ascending."""
         kept = np.ones(len(self.events), dtype=bool)
         kept[places] = False
         rest = np.flatnonzero(kept)
@@ -89,7 +91,7 @@ class _Transfers:
             del self.events[place]
 
     def share(self, rates_bps: FloatArray, duty: FloatArray) -> None:
-        """These rates and duties hold from now on."""
+        """Set the rates and duties that hold from now on."""
         beyond = duty - np.minimum(rates_bps / self.state[_RATE], 1.0)
         self.rates_bps, self.duty = rates_bps, duty
         self.slowed = np.where(beyond > _ROUNDING, beyond, 0.0)
@@ -101,13 +103,13 @@ class _Transfers:
         return watts
 
     def pass_by(self, elapsed_s: float) -> None:
-        """So much time has passed."""
+        """Account for this much elapsed time."""
         self.state[_LEFT] -= self.rates_bps * elapsed_s
         self.state[_AIRTIME] += self.duty * elapsed_s
         self.state[_SLOWED] += self.slowed * elapsed_s
 
     def carried(self, place: int, now_s: float, elapsed_s: float = 0.0) -> Carried:
-        """What one has carried by now, so long after the last change that `state` knows of."""
+        """What a transfer has carried by now, `elapsed_s` after the last update of `state`."""
         power_w, slope_w, bits, left, start_s, airtime_s, slowed_s = self.state[
             _POWER : _SLOWED + 1, place
         ].tolist()
@@ -122,7 +124,7 @@ class _Transfers:
 class Medium:
     """Transfers over one medium; see `transfer`.
 
-    `draw` is told the mean watts of all radios whenever rates may have changed: clients and powers.
+    `draw` is called with clients and their radios' mean watts whenever rates may have changed.
     """
 
     def __init__(self, env: simpy.Environment, sharing: Sharing, draw: Draw | None = None) -> None:
@@ -138,13 +140,13 @@ class Medium:
 
     @property
     def active(self) -> int:
-        """How many transfers are under way, those that begin at this moment included."""
+        """The number of current transfers, including those that begin at this moment."""
         return len(self._under_way.events) + len(self._arrivals)
 
     def transfer(self, sender: Sender, size_bytes: float) -> simpy.Event:
-        """Begin a transfer now; the event happens when it ends, its value is a `Carried`.
+        """Begin a transfer now; returns the event of its end, whose value is a `Carried`.
 
-        Nothing to send ends at once. Raises ValueError for a size that is negative or not finite.
+        Without bits, it ends at once. Raises ValueError for a size that is negative or not finite.
         """
         if not 0 <= size_bytes < math.inf:
             raise ValueError(f"size_bytes: found {size_bytes}, accepted: a finite number >= 0")
@@ -157,9 +159,9 @@ class Medium:
         return event
 
     def cancel(self, event: simpy.Event) -> Carried:
-        """Break off a transfer now, and what it has carried so far; its event never happens.
+        """Stop a transfer now; returns what it has carried so far. Its event never happens.
 
-        Raises ValueError for an event of no transfer that is under way.
+        Raises ValueError if the event belongs to no current transfer.
         """
         carried = self.so_far(event)
         waiting = [arrival for arrival in self._arrivals if arrival[-1] is not event]
@@ -172,9 +174,9 @@ class Medium:
         return carried
 
     def so_far(self, event: simpy.Event) -> Carried:
-        """What a transfer has carried by now; it goes on.
+        """What a transfer has carried by now, without stopping it.
 
-        Raises ValueError for an event of no transfer that is under way.
+        Raises ValueError if the event belongs to no current transfer.
         """
         now_s = float(self._env.now)
         if any(waiting is event for _, _, waiting in self._arrivals):
@@ -185,7 +187,7 @@ class Medium:
         return self._under_way.carried(place, now_s, now_s - self._since_s)
 
     def _change(self, moment: Moment) -> None:
-        """Recompute everything once what happens before this moment has happened."""
+        """Recompute everything once, after all events that precede this moment."""
         if moment in self._changing:
             return
         self._changing.add(moment)
@@ -195,7 +197,7 @@ class Medium:
         self._env.schedule(event, priority=EventPriority(moment))
 
     def _settle(self, moment: Moment) -> None:
-        """Those who are done leave, those who have come join, and all get their new rates."""
+        """Remove completed transfers, add new ones, and give all of them their new rates."""
         self._changing.discard(moment)
         now_s = float(self._env.now)
         self._advance(now_s)
@@ -211,7 +213,9 @@ class Medium:
             event.succeed(carried)
 
     def _advance(self, now_s: float) -> None:
-        """What has been carried since the last change; those predicted to end now have ended."""
+        """Account for the time since the last change, and complete transfers predicted to end
+        now.
+        """
         elapsed_s, self._since_s = now_s - self._since_s, now_s
         transfers = self._under_way
         transfers.pass_by(elapsed_s)
@@ -219,16 +223,16 @@ class Medium:
             transfers.state[_LEFT, transfers.ending] = 0.0
 
     def _join(self, now_s: float) -> None:
-        """Arrivals of one moment queue by client."""
+        """Add simultaneous arrivals in the order of their clients."""
         arrivals = sorted(self._arrivals, key=lambda arrival: arrival[0].client)
         self._arrivals = []
         self._under_way.add(arrivals, now_s)
 
     def _share(self, now_s: float) -> None:
-        """New rates, and an appointment with the next transfer to end."""
+        """Compute new rates, and schedule the next end of a transfer."""
         self._next_s = math.inf
         if self._timer is not None:
-            self._timer.callbacks = []  # what was to happen then does not
+            self._timer.callbacks = []  # cancels the scheduled end
             self._timer = None
         transfers = self._under_way
         if not transfers.events:
@@ -247,13 +251,15 @@ class Medium:
             self._timer.callbacks.append(lambda _: self._ring())
 
     def _ring(self) -> None:
-        """A transfer ends now."""
+        """Called when a transfer ends."""
         self._timer = None
         self._change(Moment.CHANNEL)
 
 
 def rates_and_duty(sharing: Sharing, flows: Flows) -> tuple[FloatArray, FloatArray]:
-    """Bit/s and duty of each transfer; raises `PartMisbehaves` for a user's own rule."""
+    """Bit/s and duty of each transfer; raises `PartMisbehaves` for invalid results of a user's
+    rule.
+    """
     if not is_users_own(sharing):
         rates_bps = sharing.rates_bps(flows)
         return rates_bps, sharing.duty(flows, rates_bps)
@@ -275,7 +281,7 @@ def rates_and_duty(sharing: Sharing, flows: Flows) -> tuple[FloatArray, FloatArr
 
 
 def _stacked(upper: IntArray, lower: IntArray) -> IntArray:
-    """Routes below one another, the shorter ones filled up with -1."""
+    """Two tables of routes, one below the other, padded with -1."""
     hops = max(upper.shape[1], lower.shape[1])
     routes = np.full((len(upper) + len(lower), hops), -1)
     routes[: len(upper), : upper.shape[1]] = upper
@@ -284,13 +290,13 @@ def _stacked(upper: IntArray, lower: IntArray) -> IntArray:
 
 
 Place = tuple[int, ...]
-"""An access point and what is in the air there; () is the one backhaul."""
+"""An access point and a medium there; () is the common backhaul."""
 
 
 class Channels:
     """One channel per place, and per direction unless both share one.
 
-    `draw` is told the watts of radios, as `Medium` says.
+    `draw` gets the watts of radios, as in `Medium`.
     """
 
     def __init__(self, sharing: Sharing, env: simpy.Environment, draw: Draw | None = None) -> None:

@@ -12,12 +12,12 @@ from simfl.system.sharing.base import Flows, Sharing
 
 
 class _Ofdma(Sharing):
-    """Base of the ways to cut up a band."""
+    """Base of the ways to divide a band."""
 
     cuts_band: ClassVar[bool] = True
 
     def duty(self, flows: Flows, rates_bps: FloatArray) -> FloatArray:
-        """All the time."""
+        """Always 1."""
         return np.ones(len(flows))
 
 

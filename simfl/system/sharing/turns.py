@@ -1,4 +1,4 @@
-"""Links that take turns on one medium."""
+"""Links whose senders take turns on one medium."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from simfl.system.link import Link
 
 
 def check_turns(links: Sequence[Link], names: Sequence[str], link_index: IntArray) -> None:
-    """Raises ValueError for links of clients that may send for a share of the time only.
+    """Raises ValueError if a client's link has a duty cycle below 1.
 
-    A turn would last as long as a message takes with the silence that is imposed on its sender,
-    which is time for others.
+    Its turn would include the silence that is imposed on it, which other senders could use.
     """
     for index in np.unique(link_index).tolist():
         if links[index].duty_cycle < 1:

@@ -1,4 +1,4 @@
-"""`simfl convert-trace`: other projects' trace files become the Parquet tables of a scenario."""
+"""`simfl convert-trace`: converts trace files of other projects to the tables of a scenario."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ IntervalFormat = Literal[
 """Formats of availability."""
 
 RateFormat = Literal["fedscale-capacity", "flash-speeds-kib", "flash-speeds-kbit", "mobiperf"]
-"""Formats of capacities that have rates."""
+"""Formats of capacities with rates."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """What a format is, and the function that reads a file of it: a table, and what it left out."""
+    """A format's description, and its reader, which returns a table and the number of rows left
+    out.
+    """
 
     about: str
     read: Callable[[Path], tuple[Intervals | Capacities | Phones, int]]
@@ -70,9 +72,9 @@ FORMATS: Mapping[str, Format] = {
 
 
 def convert(trace_format: str, source: Path, out: Path) -> str:
-    """Write the table of `source` to `out`; one line that says what it holds.
+    """Write the table of `source` to `out`; returns a line that describes it.
 
-    Raises TraceError for an unknown format and for what cannot be read.
+    Raises TraceError for an unknown format and for unreadable files.
     """
     table, dropped = _read(trace_format, source)
     table.write(out)
@@ -81,7 +83,7 @@ def convert(trace_format: str, source: Path, out: Path) -> str:
 
 
 def intervals_in(file: Path, trace_format: IntervalFormat | None) -> Intervals:
-    """The availability table in a file: of a format, or (None) one that `convert` has written.
+    """The availability table in a file of this format, or (None) written by `convert`.
 
     Raises TraceError.
     """
@@ -93,7 +95,7 @@ def intervals_in(file: Path, trace_format: IntervalFormat | None) -> Intervals:
 
 
 def capacities_in(file: Path, trace_format: RateFormat | None) -> Capacities:
-    """As `intervals_in`, of the capacity table."""
+    """The capacity table, as in `intervals_in`."""
     if trace_format is None:
         return read_capacities(file)
     table, _ = _read(trace_format, file)
@@ -104,7 +106,7 @@ def capacities_in(file: Path, trace_format: RateFormat | None) -> Capacities:
 def _read(trace_format: str, source: Path) -> tuple[Intervals | Capacities | Phones, int]:
     if trace_format not in FORMATS:
         raise TraceError(f"unknown format {trace_format!r}; accepted: {', '.join(FORMATS)}")
-    with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at below
+    with np.errstate(over="ignore", invalid="ignore"):  # results are checked below
         return FORMATS[trace_format].read(source)
 
 

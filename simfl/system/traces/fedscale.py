@@ -1,10 +1,10 @@
 """FedScale's device traces: pickles of availability and capacity (ICML 2022).
 
-`client_behave_trace` maps a client to `active` and `inactive`, seconds at which it comes and goes,
-and `finish_time`, after which the trace begins again: there at t while
-active[i] <= t mod finish_time <= inactive[i]. `client_device_capacity` maps a client to
-`computation`, milliseconds of one example's inference, and `communication`, in units of 1024 bit/s;
-training takes three times the inference, both ways of a transfer have the same rate.
+`client_behave_trace` maps a client to `active` and `inactive`, the seconds at which it comes and
+goes, and `finish_time`, after which the trace repeats: it is present at t if active[i] <= t mod
+finish_time <= inactive[i]. `client_device_capacity` maps a client to `computation`, milliseconds of
+one example's inference, and `communication`, in units of 1024 bit/s; training takes three times as
+long as inference, and uplink and downlink have the same rate.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KIBIT_BITS = 1024.0
 
 
 def read_behaviour(path: Path) -> tuple[Intervals, int]:
-    """Availability; intervals outside the trace are dropped, those of no length too."""
+    """Availability; intervals that are empty or outside the trace are dropped."""
     who: list[int] = []
     starts: list[float] = []
     ends: list[float] = []
@@ -57,7 +57,7 @@ def read_behaviour(path: Path) -> tuple[Intervals, int]:
 
 
 def read_capacity(path: Path) -> tuple[Capacities, int]:
-    """Seconds of training per example and rates; entries that no device has are dropped."""
+    """Seconds of training per example, and rates; impossible entries are dropped."""
     rows = []
     for client, entry in _entries(path):
         try:

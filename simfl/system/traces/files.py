@@ -20,11 +20,11 @@ from simfl.system.traces.tables import MAXIMUM_ROWS, TraceError, require_file
 Content = TypeVar("Content", dict[str, Any], list[Any])
 
 LONGEST_LINE = 1_000_000
-"""Characters of a table's line; what is longer is read in pieces, and no row."""
+"""The most characters in a table's line; longer ones are read in pieces, and are not rows."""
 
 
 def read_json(path: Path, kind: type[Content]) -> Content:
-    """The JSON object or array in a file; TraceError if it is absent or something else."""
+    """The JSON object or array in a file; TraceError if it is absent or of another type."""
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
@@ -44,7 +44,7 @@ def read_json(path: Path, kind: type[Content]) -> Content:
 
 
 def as_number(value: object) -> float:
-    """A JSON number as float; NaN for anything else, infinite where it is too large for one."""
+    """A JSON number as float; NaN for anything else, infinite if it is too large."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return float("nan")
     try:
@@ -56,7 +56,7 @@ def as_number(value: object) -> float:
 def read_numbers(path: Path, columns: Sequence[str]) -> FloatArray:
     """The named columns of a table (.csv or .csv.gz), shape (rows, columns).
 
-    TraceError if it has none such or cannot be read; numbers written as "nan" or "inf" are refused.
+    TraceError if columns are missing or the file is unreadable; "nan" and "inf" are refused.
     """
     with _opened(path) as file:
         rows = (_numbers(path, *row) for row in _rows(path, file, columns))
@@ -65,14 +65,14 @@ def read_numbers(path: Path, columns: Sequence[str]) -> FloatArray:
 
 
 def read_texts(path: Path, columns: Sequence[str]) -> list[tuple[int, list[str]]]:
-    """The named columns of such a table as they are written, each row with its line."""
+    """The named columns of such a table as text, each row with its line."""
     with _opened(path) as file:
         return [(line, cells) for line, cells, _ in _rows(path, file, columns)]
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[TextIO]:
-    """A table to read from; what goes wrong with it meanwhile is a TraceError."""
+    """A table opened for reading; errors within the block become a TraceError."""
     require_file(path)
     try:
         with (gzip.open if path.suffix == ".gz" else open)(
@@ -90,7 +90,7 @@ def _opened(path: Path) -> Iterator[TextIO]:
 def _rows(
     path: Path, file: TextIO, columns: Sequence[str]
 ) -> Iterator[tuple[int, list[str], list[str]]]:
-    """Of each row its line, the named columns ("" where it is too short), and all of it."""
+    """For each row its line, the named columns ("" if the row is too short), and all cells."""
     reader = csv.reader(iter(lambda: file.readline(LONGEST_LINE), ""))
     header = next(reader, [])
     if any(header.count(name) != 1 for name in columns):

@@ -1,9 +1,9 @@
 """FLASH's traces (C. Yang et al., WWW 2021): phones' states, idle intervals, network speeds.
 
-`state_traces.json` maps a user to `messages`, lines "YYYY-mm-dd HH:MM:SS<tab>state". FLASH takes a
-phone for ready while it is locked, on Wi-Fi and charging; an interval that the end of the trace
-cuts is left out, as FLASH does. Times count from 2020-01-02 00:00:00 and wrap modulo the length of
-the user's trace.
+`state_traces.json` maps a user to `messages`, lines "YYYY-mm-dd HH:MM:SS<tab>state". As in FLASH, a
+phone is ready while it is locked, on Wi-Fi and charging, and an interval that is cut off by the end
+of the trace is left out. Times count from 2020-01-02 00:00:00, modulo the length of the user's
+trace.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from simfl.system.traces.tables import (
     within,
 )
 
-# Local time of the collection, whose zone is not stated: only differences are used, which are the
+# The local time of the collection. Its zone is not stated, but only differences are used, which are
+# the same in any zone without summer time.
 # same in any zone without summer time.
 REFERENCE = datetime(2020, 1, 2, tzinfo=UTC)
 TWO_DAYS_S = 172_800.0
@@ -45,10 +46,10 @@ _IGNORED = {"screen_on", "screen_off", "battery_low", "battery_okay", "phone_on"
 
 
 def read_intervals_csv(path: Path) -> tuple[Intervals, int]:
-    """Ready intervals as rows `client,start_s,end_s` (.csv or .csv.gz), which repeat every 2 days.
+    """Ready intervals as rows `client,start_s,end_s` (.csv or .csv.gz), repeated every 2 days.
 
-    Clients are numbered as in the file, those without a row being never there. Intervals are cut
-    to the two days; those outside are dropped and counted, those of no length too.
+    Clients are numbered as in the file; those without rows are never present. Intervals are cut to
+    the two days; those that are empty or outside are dropped and counted.
     """
     rows = read_numbers(path, ("client", "start_s", "end_s"))
     client = rows[:, 0].astype(np.int64)
@@ -71,7 +72,7 @@ def read_intervals_csv(path: Path) -> tuple[Intervals, int]:
 
 
 def read_states(path: Path) -> tuple[Intervals, int]:
-    """Ready intervals from the phones' states; users whose trace is malformed are dropped."""
+    """Ready intervals from the phones' states; users with malformed traces are dropped."""
     users = read_json(path, dict)
     traces: list[tuple[list[tuple[float, float]], float]] = []
     dropped = 0
@@ -87,7 +88,7 @@ def read_states(path: Path) -> tuple[Intervals, int]:
 
 
 def _ready(messages: str) -> tuple[list[tuple[float, float]], float]:
-    """A user's ready intervals, and the length of the trace; ValueError if it cannot be read."""
+    """A user's ready intervals, and the length of the trace; ValueError if it is unreadable."""
     state = {"charging": False, "locked": False, "wifi": False}
     ready: list[tuple[float, float]] = []
     since: float | None = None
@@ -117,10 +118,12 @@ def _moment(text: str) -> datetime:
 
 
 def speeds_reader(bits_per_unit: float) -> Callable[[Path], tuple[Capacities, int]]:
-    """A reader of measured network speeds (`flash_network_speed.csv`), in units of so many bits/s.
+    """A reader of measured network speeds (`flash_network_speed.csv`), in units of this many
+    bits/s.
 
-    FLASH's code divides KiB by the speed, so reads it as KiB/s; FLHetBench divides bytes by
-    speed / 8, so reads kbit/s. Nobody says which it is: they differ by a factor of 8.19.
+    FLASH's code divides KiB by the speed, that is, reads it as KiB/s; FLHetBench divides bytes by
+    speed / 8, that is, reads it as kbit/s. The unit is not documented; the two differ by a factor
+    of 8.19.
     """
 
     def read(path: Path) -> tuple[Capacities, int]:

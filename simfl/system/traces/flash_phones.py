@@ -1,16 +1,16 @@
 """FLASH's measured batch times (C. Yang et al., WWW 2021) as profiles of devices.
 
-FLASH measured a training step of LEAF's models on three phones, one of each tier, and gives every
-phone of its users the tier whose benchmark score is nearest to its own: a model code is looked up
-in AI Benchmark's ranking, and of what the ranking does not know a tier is drawn by how many users
-of each there were (PKU-Chengxu/FLASH @55cbede, models/utils/device_util/device_util.py).
+FLASH measured a training step of LEAF's models on three phones, one of each tier, and assigns every
+user's phone the tier with the nearest benchmark score. Phone models are looked up in AI Benchmark's
+ranking; for unknown ones, a tier is drawn by the tiers' shares of users (PKU-Chengxu/FLASH
+@55cbede, models/utils/device_util/device_util.py).
 
 Choices
-1. A table says how long a step takes and not what it costs: clocks, watts and battery are those of
-   a phone of the catalogue of about that price, and stand as unverified.
+1. The table has the time of a step, but not its cost: clocks, watts and battery are those of a
+   phone of the catalogue with a similar price, and are marked as unverified.
 2. FLASH draws a client's time per batch anew in every round, for all of its batches, from a normal
-   distribution. Here it is a lognormal factor of the same mean and variance on a round's computing
-   (a group's `compute_noise`).
+   distribution. Here it is a lognormal factor with the same mean and variance on a round's
+   computing (a group's `compute_noise`).
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from simfl.system.traces.files import read_texts
 from simfl.system.traces.tables import TraceError
 
 USERS = {"slow": 18_820, "mid": 16_428, "fast": 159}
-"""How many of FLASH's users had a phone of each tier."""
+"""The number of FLASH's users with a phone of each tier."""
 
 STAND_INS = {"slow": "phone_entry_heliog80", "mid": "phone_mid_sd660", "fast": "phone_high_sd865"}
-"""Whose clocks, watts, memory and battery a tier's profile has."""
+"""The phone in the catalogue that supplies a tier's clocks, watts, memory and battery."""
 
 BATCH_EXAMPLES = {"shakespeare": 100}
-"""Examples of a measured batch; FLASH states it for this task alone."""
+"""Examples in a measured batch; FLASH states it for this task only."""
 
 ASSUMED_BATCH_EXAMPLES = 10
-"""Of the other tasks: the batch size of FLASH's own experiments."""
+"""For the other tasks, the batch size of FLASH's own experiments."""
 
 _SOURCE = "FLASH (C. Yang et al., WWW 2021), PKU-Chengxu/FLASH @55cbede, device_util.py"
 _RATES = ("flops_per_s", "efficiency", "cycles_per_example", "cycles_per_bit")
@@ -64,7 +64,7 @@ class BatchTime:
         return math.sqrt(math.log1p((self.deviation_s / self.mean_s) ** 2))
 
     def text(self, stand_in: Profile) -> str:
-        """The profile as a file has it, of what a phone of the catalogue has otherwise."""
+        """The profile's file, with all other figures from a phone of the catalogue."""
         known = stand_in.values["processor"].items()
         processor = {key: value for key, value in known if key not in _RATES}
         processor |= {
@@ -98,7 +98,7 @@ class Phones:
     rows: Sequence[BatchTime]
 
     def write(self, folder: Path) -> None:
-        """Write a profile of every row into a folder."""
+        """Write a profile for every row into a folder."""
         catalogue = Catalogue()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ class Phones:
             raise TraceError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
     def summary(self, folder: Path) -> str:
-        """How many there are, and a population of those of the first task."""
+        """The number of profiles, and a population of those of the first task."""
         tasks = list(dict.fromkeys(row.task for row in self.rows))
         own = {row.tier: row for row in self.rows if row.task == tasks[0]}
         users = sum(USERS[tier] for tier in own)

@@ -2,7 +2,7 @@
 
 `cached_timers.json` maps a phone to `isSuccess`, `trace_start`, `trace_end` and `ready_time`, pairs
 of seconds; phones without success are left out. `training_latency.json` lists phones with the mean
-milliseconds of a training step of two models (the batch is not stated; a step is taken for an
+milliseconds of a training step of two models (the batch size is not stated; a step counts as one
 example). Records of MobiPerf (`device/case1-4.json`) hold `tcp_speed_results`, downloads in kbit/s;
 FLHetBench uses them for both directions.
 """
@@ -30,7 +30,9 @@ KBIT_BITS = 1000.0
 
 
 def read_timers(path: Path) -> tuple[Intervals, int]:
-    """Ready intervals, modulo the length of each phone's trace; phones without success dropped."""
+    """Ready intervals, modulo the length of each phone's trace; phones without success are
+    dropped.
+    """
     traces: list[tuple[list[tuple[float, float]], float]] = []
     dropped = 0
     for phone, timer in read_json(path, dict).items():
@@ -53,7 +55,9 @@ def read_timers(path: Path) -> tuple[Intervals, int]:
 
 
 def latency_reader(model: str) -> Callable[[Path], tuple[Capacities, int]]:
-    """A reader of the training latencies of a model, "ResNet" or "Vit"; rows without it dropped."""
+    """A reader of the training latencies of a model, "ResNet" or "Vit"; rows without it are
+    dropped.
+    """
 
     def read(path: Path) -> tuple[Capacities, int]:
         rows = read_json(path, list)
@@ -70,7 +74,7 @@ def latency_reader(model: str) -> Callable[[Path], tuple[Capacities, int]]:
 
 
 def read_mobiperf(path: Path) -> tuple[Capacities, int]:
-    """The mean speed of each record; records without one dropped."""
+    """The mean speed of each record; records without one are dropped."""
     rows = read_json(path, list)
     means = []
     for row in rows:

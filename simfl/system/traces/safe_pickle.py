@@ -1,10 +1,11 @@
 """Reads pickles of plain data without executing them.
 
-A pickle is a program: by naming a function and its arguments it runs anything when it is loaded.
-This reader admits no name at all, so that nothing but dictionaries, lists, tuples, sets, numbers,
-strings, bytes, booleans and None can come out. (Protocols below 4 make sets by name: refused.)
-A pickle also says how much memory it wants (lengths of text, numbers of memorised objects): while
-it is read, the process may grow by no more than plain data of the file's size can need.
+A pickle is a program: by naming a function and its arguments, it can run anything when loaded. This
+reader refuses all names, so that the result can only consist of dictionaries, lists, tuples, sets,
+numbers, strings, bytes, booleans and None. (Protocols below 4 make sets by name, and so are
+refused.) A pickle also determines how much memory is allocated (lengths of text, numbers of
+memorised objects): during reading, the process may grow by no more than plain data of the file's
+size can need.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from typing import Any
 from simfl.system.traces.tables import TraceError
 
 MOST_GROWTH = 256
-"""Bytes in memory per byte of a pickle: an empty set, the largest for its size, takes 216."""
+"""Bytes in memory per byte of a pickle: the largest ratio is that of an empty set, 216 bytes."""
 
 SPARE_BYTES = 2**28
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Refuses every name."""
+    """Refuses all names."""
 
     def find_class(self, module_name: str, global_name: str) -> Any:
-        """An error that names what the pickle asked for."""
+        """Raises an error with the requested name."""
         name = f"{module_name}.{global_name}".encode("unicode_escape").decode()
         raise pickle.UnpicklingError(
             f"holds {name}; only plain containers, numbers and text are read"
@@ -36,7 +37,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def read_plain_pickle(path: Path) -> Any:
-    """What the pickle in `path` holds; TraceError if it is not plain data."""
+    """The content of the pickle in `path`; TraceError if it is not plain data."""
     try:
         with (
             _bounded_growth(MOST_GROWTH * path.stat().st_size + SPARE_BYTES),
@@ -66,7 +67,9 @@ def read_plain_pickle(path: Path) -> Any:
 
 @contextmanager
 def _bounded_growth(growth_bytes: int) -> Iterator[None]:
-    """More memory than that is a MemoryError inside (on Linux, which keeps such limits)."""
+    """Allocating more memory within the block is a MemoryError (on Linux, which enforces
+    limits).
+    """
     if sys.platform != "linux":
         yield
         return

@@ -1,9 +1,9 @@
 """The two tables of every trace, as Parquet files and in memory.
 
-Availability: one row per interval, columns `client, start_s, end_s, period_s`. Times lie in
-[0, period_s], after which a client's trace begins again. A client that is never there has one row
+Availability: one row per interval, columns `client, start_s, end_s, period_s`. Times are in [0,
+period_s]; after the period a client's trace repeats. A client that is never present has one row
 without times. Capacity: one row per client, columns `client, seconds_per_example, uplink_bps,
-downlink_bps`, empty where the source says nothing.
+downlink_bps`, empty if the source has no value.
 """
 
 from __future__ import annotations
@@ -38,36 +38,37 @@ CAPACITIES = pa.schema(
 
 
 MAXIMUM_CLIENTS = 1_000_000
-"""Clients of a trace are numbered from 0 to one less; the largest known has half a million."""
+"""The most clients in a trace; the largest known trace has half a million."""
 
 MAXIMUM_ROWS = 50_000_000
-"""Of a table: 50 intervals for each of the most clients."""
+"""The most rows of a table: 50 intervals for each of the most clients."""
 
 PERIOD_S = (1.0, 1e9)
-"""Shortest and longest period: 30 years, so that a search through all clients' intervals, one
-client after the other on one axis, still tells fractions of a second apart."""
+"""Shortest and longest period. With at most 30 years, a search through all clients' intervals on
+one axis, one client after another, still separates fractions of a second.
+"""
 
 SECONDS_PER_EXAMPLE = (1e-12, 1e6)
 RATE_BPS = (1.0, 1e15)
-"""Slowest and fastest capacities; what is derived from them stays far from a number's limits."""
+"""Slowest and fastest capacities; derived values stay far from the limits of floating point."""
 
 
 class TraceError(ValueError):
-    """A trace file is absent or not what it should be; one line that names it."""
+    """A trace file is absent or invalid; the message is one line that names it."""
 
 
 def within(values: ArrayLike, bounds: tuple[float, float]) -> BoolArray:
-    """Which of `values` are numbers between the bounds, these included."""
+    """Which of `values` are numbers within the bounds, inclusive."""
     low, high = bounds
     return (np.asarray(values) >= low) & (np.asarray(values) <= high)
 
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """When the clients of a trace are there: disjoint intervals, sorted by client and start.
+    """The times at which the clients of a trace are present: disjoint, sorted by client and start.
 
-    `client` (rows,) numbers them from 0; `period_s` (clients,) is after how long each one's trace
-    begins again.
+    `client` (rows,) numbers them from 0; `period_s` (clients,) is the period after which each one's
+    trace repeats.
     """
 
     client: IntArray
@@ -77,7 +78,7 @@ class Intervals:
 
     @property
     def clients(self) -> int:
-        """How many clients there are, those included that are never there."""
+        """The number of clients, including those that are never present."""
         return self.period_s.size
 
     @property
@@ -103,7 +104,7 @@ class Intervals:
 
 
 def read_intervals(path: Path) -> Intervals:
-    """The availability table in a Parquet file; TraceError if it is none."""
+    """The availability table in a Parquet file; TraceError if it is not one."""
     columns = _read(path, INTERVALS)
     numbers, start_s, end_s, period_s = (columns[name] for name in INTERVALS.names)
     _require(path, "period_s", within(period_s, PERIOD_S), period_s, _between(PERIOD_S))
@@ -123,10 +124,10 @@ def read_intervals(path: Path) -> Intervals:
 def make_intervals(
     client: ArrayLike, start_s: ArrayLike, end_s: ArrayLike, period_s: ArrayLike
 ) -> tuple[Intervals, int]:
-    """Intervals sorted and joined where they touch, and how many were dropped.
+    """Sorted intervals, joined where they touch, and the number of dropped ones.
 
-    `client` numbers the rows' clients from 0, `period_s` has an entry per client. Dropped is what
-    is not within 0 <= start < end <= period.
+    `client` numbers the rows' clients from 0, `period_s` has an entry per client. Intervals are
+    dropped unless 0 <= start < end <= period.
     """
     who = np.asarray(client, dtype=np.int64)
     start, end = np.asarray(start_s, dtype=float), np.asarray(end_s, dtype=float)
@@ -135,7 +136,7 @@ def make_intervals(
     who, start, end = who[good], start[good], end[good]
     order = np.lexsort([start, who])
     who, start, end = who[order], start[order], end[order]
-    # Shifted apart, client by client, the latest end so far never comes from another client.
+    # With clients shifted apart, the latest end so far is never that of another client.
     shift = who * (2.0 * period.max(initial=1.0))
     latest = np.maximum.accumulate(end + shift) if who.size else end
     opens = np.ones(who.size, dtype=bool)
@@ -148,10 +149,9 @@ def make_intervals(
 def intervals_of(
     traces: Sequence[tuple[Sequence[tuple[float, float]], float]],
 ) -> tuple[Intervals, int]:
-    """As `make_intervals`, of (start and end of each interval, period) of each client, seconds.
+    """`make_intervals` of each client's (start and end of each interval, period), in seconds.
 
-    Intervals may lie at any time: they are moved into 0..period, and what crosses its end becomes
-    two.
+    Intervals may have any times: they are moved into 0..period, and split in two at its end.
     """
     pairs = [pair for own, _ in traces for pair in own]
     start, end = np.array(pairs, dtype=float).reshape(-1, 2).T
@@ -171,7 +171,7 @@ def intervals_of(
 
 @dataclass(frozen=True, eq=False)
 class Capacities:
-    """How fast the clients of a trace compute and send; NaN where the source says nothing."""
+    """How fast the clients of a trace compute and send; NaN if the source has no value."""
 
     seconds_per_example: FloatArray
     uplink_bps: FloatArray
@@ -191,7 +191,7 @@ class Capacities:
 
 
 def read_capacities(path: Path) -> Capacities:
-    """The capacity table in a Parquet file; TraceError if it is none."""
+    """The capacity table in a Parquet file; TraceError if it is not one."""
     columns = _read(path, CAPACITIES)
     del columns["client"]
     for name, column in columns.items():
@@ -211,7 +211,9 @@ def _write(table: pa.Table, path: Path) -> None:
 
 
 def _read(path: Path, schema: pa.Schema) -> dict[str, FloatArray]:
-    """The columns of a table with NaN for null, clients checked; other columns stay unread."""
+    """The columns of a table with NaN for null, with checked clients; other columns are not
+    read.
+    """
     require_file(path)
     accepted = f"a Parquet file with the columns {', '.join(schema.names)}"
     try:
@@ -227,7 +229,7 @@ def _read(path: Path, schema: pa.Schema) -> dict[str, FloatArray]:
         if not table.num_rows:
             raise TraceError(f"{path}: holds no client")
         columns = {name: _column(path, name, table.column(name)) for name in schema.names}
-    # pyarrow raises OSError for pages that cannot be unpacked, not one of its own errors.
+    # For pages that cannot be unpacked, pyarrow raises OSError instead of one of its own errors.
     except (pa.ArrowException, KeyError, OSError, MemoryError, OverflowError) as error:
         raise TraceError(f"{path}: accepted: {accepted}") from error
     client = columns["client"]
@@ -238,7 +240,7 @@ def _read(path: Path, schema: pa.Schema) -> dict[str, FloatArray]:
 
 
 def require_file(path: Path) -> None:
-    """Raises TraceError where there is no file of that name, or cannot be one."""
+    """Raises TraceError if there is no file of that name, or there cannot be one."""
     try:
         is_there = path.is_file()
     except OSError as error:
@@ -256,7 +258,7 @@ def _column(path: Path, name: str, column: pa.ChunkedArray) -> FloatArray:
 
 
 def _require(path: Path, name: str, good: BoolArray, values: FloatArray, accepted: str) -> None:
-    """Raises TraceError with the first row, counted from 0, that is not good."""
+    """Raises TraceError with the first row, counted from 0, with a bad value."""
     if not good.all():
         row = int(np.argmin(good))
         found = "NaN or null" if np.isnan(values[row]) else f"{values[row]:.15g}"
