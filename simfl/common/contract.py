@@ -88,9 +88,7 @@ def told(part: Any, method: str, error: BaseException) -> str:
 
 
 def placed(part: Any, error: BaseException, method: str = "") -> str:
-    """A part, or its method, with the line that raised the error, otherwise the line that defines
-    it.
-    """
+    """A part, or its method, with the line that raised the error, or that of its definition."""
     name = f"{name_of(part)}.{method}" if method else name_of(part)
     place = raised_at(error, _module_of(part)) or _defined_at(part, method)
     return f"{place} in {name}" if place else name

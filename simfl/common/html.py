@@ -22,9 +22,7 @@ def html_table(rows: Iterable[Sequence[str]], heads: Sequence[str] = ()) -> str:
 
 
 def html_of(value: Any) -> str:
-    """Plain values as HTML: a mapping as a table of keys, a list of mappings as a table of
-    columns.
-    """
+    """Plain values as HTML: a mapping is a table of keys, a list of mappings one of columns."""
     if isinstance(value, Mapping):
         if set(value) == {"name"}:  # a part without keys
             return html_of(value["name"])

@@ -9,9 +9,7 @@ from simfl.common.contract import is_users_own, name_of
 
 
 def part_name(part_class: type) -> str:
-    """A part's name in a scenario: its own class attribute `name`, otherwise the class in snake
-    case.
-    """
+    """A part's name in a scenario: its class attribute `name`, or the class in snake case."""
     # An inherited `name` is the parent's: a part that extends another needs a name of its own.
     own = vars(part_class).get("name")
     if isinstance(own, str):

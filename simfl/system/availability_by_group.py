@@ -17,8 +17,7 @@ from simfl.system.grouping import by_value
 
 @dataclass(frozen=True, eq=False)
 class AvailabilityByGroup(Availability):
-    """`models[which[client]]` determines the availability of each client, with the client's own
-    draws.
+    """`models[which[client]]` determines each client's availability, with its own draws.
 
     A group's model does not affect clients of other groups.
     """

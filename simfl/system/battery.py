@@ -86,8 +86,7 @@ class Batteries:
         self._lowest = lowest
 
     def advance(self, clients: IntArray, until_s: ArrayLike, load_w: ArrayLike) -> Flow:
-        """Let clients (each once) draw `load_w` from their own time to `until_s`; returns the
-        flows.
+        """Let clients (each once) draw `load_w` from their own time to `until_s`; the flows.
 
         Raises ValueError if that is in a client's past.
         """
@@ -123,9 +122,7 @@ class Batteries:
         )
 
     def can_take_part(self, clients: IntArray) -> BoolArray:
-        """Whether each client, at its own time, is on and either charged enough or being
-        charged.
-        """
+        """Whether each, at its own time, is on and either charged enough or being charged."""
         charging = self.supply_w(clients, self.time_s[clients]) > 0
         enough = self._charged(clients, self.charge_j[clients])
         able: BoolArray = ~self.off[clients] & (charging | enough)

@@ -76,8 +76,7 @@ class Charge:
         ).reshape(joules.shape)
 
     def unmet_j(self, clients: IntArray, until_s: FloatArray, in_tail: BoolArray) -> FloatArray:
-        """Joules that empty batteries did not provide to clients resting until then; then reset to
-        0.
+        """Joules that empty batteries did not provide to clients resting until then; reset to 0.
 
         `in_tail` selects those of the radios' tails instead of those of waiting.
         """
@@ -105,8 +104,7 @@ class Charge:
     def discharge(
         self, clients: IntArray, times_s: FloatArray, joules: FloatArray, stops_s: FloatArray
     ) -> FloatArray:
-        """Draw the power of activities until they end or stop; returns when batteries ran empty (or
-        inf).
+        """Draw the power of activities until they end or stop; when batteries ran empty, or inf.
 
         `times_s` and `joules` are as in `spend`.
         """

@@ -62,8 +62,7 @@ class Charging:
         streams: Streams,
         start_s: float = 0.0,
     ) -> Batteries:
-        """The batteries of clients with devices `devices[device_index]`, with random initial
-        charges.
+        """The batteries of clients with devices `devices[device_index]`, randomly charged.
 
         Simulated time 0 is `start_s` seconds after midnight.
         """

@@ -15,8 +15,7 @@ from simfl.system.availability.base import Availability, UnusableAvailability
 
 
 class CheckedAvailability:
-    """Passes on the answers of `model`; UnusableAvailability if they violate `Availability`'s
-    contract.
+    """Passes on the answers of `model`; raises UnusableAvailability for invalid ones.
 
     Because of rounding, a model may not have changed a client's state yet at the very time that it
     has given for the change. So it is queried about the time just after (`_just_after`).

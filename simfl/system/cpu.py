@@ -116,9 +116,7 @@ class Cpu(MeasuredProcessor):
             raise ValueError("power_table: powers include power_static_w and cannot be below it")
 
     def _take_measured(self) -> None:
-        """Sets cycles that take the measured seconds, and the kappa that gives the measured
-        watts.
-        """
+        """Sets cycles that take the measured seconds, and kappa from the measured watts."""
         measured_s, clock_hz = self.measured_s(), self.clock_hz()
         busy, waiting = (
             (1.0 - self.memory_bound) / clock_hz,

@@ -78,9 +78,7 @@ OF_POPULATION: dict[str, Bounds] = {
 
 
 def implausible_figures(profiles: Sequence[Profile]) -> list[str]:
-    """A line for each figure beyond its bounds: file, line, key, the value, and the likely
-    cause.
-    """
+    """A line for each figure beyond its bounds: file, line, key, value, and likely cause."""
     return [line for profile in profiles for line in _of(profile)]
 
 

@@ -63,8 +63,7 @@ class Link(ABC):
                 raise ValueError(f"power_{state}_w: missing, needed with {state}_s")
 
     def band(self, factor: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Signal-to-noise ratio over the whole band, and highest bit/s/Hz, for this `factor` of
-        `channel`.
+        """SNR over the whole band, and highest bit/s/Hz, for this `factor` of `channel`.
 
         An infinite ratio, the default, makes the rate proportional to the share of the band.
         """
@@ -111,9 +110,7 @@ class Link(ABC):
 
     @property
     def jitter_sigma(self) -> float:
-        """Sigma of a lognormal factor with mean 1 that gives `rtt_s` the standard deviation
-        `jitter_s`.
-        """
+        """Sigma of a lognormal factor with mean 1 that gives `rtt_s` the deviation `jitter_s`."""
         if self.rtt_s == 0:
             return 0.0
         return float(np.sqrt(np.log1p((self.jitter_s / self.rtt_s) ** 2)))

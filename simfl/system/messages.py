@@ -88,8 +88,7 @@ def transmission(
     uniform: ArrayLike,
     stage: int,
 ) -> Transmission:
-    """The transmissions of messages until they arrive, or until the sender gives up; one entry
-    each.
+    """The transmissions of messages until they arrive or the sender gives up; one entry each.
 
     `whole` is the cost of one attempt with the radio awake, `latency` the part of it before the
     first bit. `since_s` are the seconds since each radio's last message. Without `loss` nothing is

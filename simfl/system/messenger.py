@@ -43,9 +43,7 @@ class ClientLinks:
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """The positions of clients and edge servers, shapes (n, 2) and (m, 2), and each client's
-    edge.
-    """
+    """Positions of clients and edge servers, shapes (n, 2) and (m, 2), and each client's edge."""
 
     home_edge: IntArray
     position_m: FloatArray

@@ -15,8 +15,7 @@ from simfl.system.interruptions import Interruptions, Leaving
 
 
 class Presence:
-    """The combined availability, crashes and batteries of clients; without `batteries`, mains
-    power.
+    """The combined availability, crashes and batteries (None: mains power) of clients.
 
     `idle_w` is each client's power while it does nothing. `charge` is that of the batteries;
     `interruptions` are those of clients at work.

@@ -97,8 +97,7 @@ class Relayed:
         return self.backhaul.attempt()
 
     def _attempt(self) -> tuple[TransferCost, TransferCost]:
-        """The cost of one attempt of each, with the radio awake: before the first bit, and in
-        total.
+        """The cost of one attempt of each, with the radio awake: before the first bit, and total.
 
         The radio is on air for as long as over its own link alone; it waits for the other one.
         """

@@ -32,9 +32,7 @@ class ServerId:
 
     @property
     def access_point(self) -> int | None:
-        """The edge server through whose access point clients reach it; None: each client's home
-        edge.
-        """
+        """The access point through which clients reach it; None: each its home edge's."""
         return self.number if self.is_edge else None
 
     def __str__(self) -> str:

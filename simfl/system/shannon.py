@@ -61,8 +61,7 @@ class ShannonLink(Link):
         """Path loss and shadowing of each path, in decibels."""
 
     def snr(self, paths: RadioPaths) -> FloatArray:
-        """Signal-to-noise ratio of each transfer over its whole band and per fading block, with the
-        gap.
+        """SNR of each transfer over its whole band and per fading block, including the gap.
 
         Shape (transfers, blocks); 1 is 0 dB.
         """

@@ -15,9 +15,7 @@ _POSITIVE = ("frequency_min_hz", "frequency_max_hz", "speed_factor", "work_facto
 
 
 def sound_world(population: Any, given: Any, clients: int, edges: int) -> World:
-    """`given`, if it is a valid world with these clients and edge servers; raises
-    `PartMisbehaves`.
-    """
+    """`given` if it is a valid world of these numbers of machines; raises `PartMisbehaves`."""
 
     def refuse(column: str, found: object, accepted: str) -> None:
         raise misbehaves(population, f"build: {column}", found, accepted)

@@ -51,8 +51,7 @@ class TcpLink(FixedRateLink):
         rate_factor: ArrayLike = 1.0,
         jitter: ArrayLike | None = None,
     ) -> TransferCost:
-        """The cost of the connection's set-up, at the power of the transfer, the slow start and the
-        transfer.
+        """The cost of set-up, at the power of the transfer, slow start and transfer.
 
         While it waits for an acknowledgement, the radio draws the transfer's power without the part
         for the rate.

@@ -15,8 +15,7 @@ from simfl.system.availability.partly_absent import PartlyAbsent
 
 @dataclass(frozen=True)
 class Absence(PartlyAbsent):
-    """A `share` of the clients is absent from `from_s` to `to_s`, or for good; the others never
-    are.
+    """A `share` of the clients is absent from `from_s` to `to_s` or for good, the others never.
 
     Seconds count from the midnight before the run, which is time 0 unless the population has a
     `start_time`.

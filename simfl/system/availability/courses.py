@@ -123,9 +123,7 @@ class Courses:
         self._now.copy(self._kept, rows[~late])
 
     def _mean_absence_s(self, clients: IntArray) -> FloatArray:
-        """The configured mean, or the mean that gives each client its randomly drawn
-        availability.
-        """
+        """The configured mean, or the one that gives each client its drawn availability."""
         if self._share_beta is None:
             return np.full(clients.size, self._absent.mean_s)
         share = self._streams.beta(*self._share_beta, f"{self._component}.share", clients)

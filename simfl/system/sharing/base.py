@@ -49,9 +49,7 @@ class Sender:
 
 @dataclass(frozen=True)
 class Carried:
-    """A completed or current transfer: its radio sent for `airtime_s`, with `active_j` beyond
-    idle.
-    """
+    """A completed or current transfer: for `airtime_s` it drew `active_j` beyond idle power."""
 
     start_s: float
     end_s: float
@@ -134,7 +132,5 @@ class Sharing(ABC):
         """The current rate of each transfer, in bit/s; there is at least one transfer."""
 
     def duty(self, flows: Flows, rates_bps: FloatArray) -> FloatArray:
-        """The share of time in which each radio sends; if time is shared, in proportion to its
-        rate.
-        """
+        """The share of time in which each radio sends; where time is shared, by its rate."""
         return np.minimum(rates_bps / flows.rate_bps, 1.0)

@@ -73,8 +73,7 @@ BACKHAUL = 0
 
 @dataclass(frozen=True, kw_only=True)
 class MaxMin(Sharing):
-    """Access points with a common link behind them, max-min fair: the rest of slow senders is
-    shared.
+    """Access points with a common link behind them, max-min fair: others use what slow ones leave.
 
     As `backhaul_sharing` it concerns that link alone.
     """

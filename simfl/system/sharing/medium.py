@@ -213,9 +213,7 @@ class Medium:
             event.succeed(carried)
 
     def _advance(self, now_s: float) -> None:
-        """Account for the time since the last change, and complete transfers predicted to end
-        now.
-        """
+        """Account for the time since the last change; transfers predicted to end now are done."""
         elapsed_s, self._since_s = now_s - self._since_s, now_s
         transfers = self._under_way
         transfers.pass_by(elapsed_s)
@@ -257,9 +255,7 @@ class Medium:
 
 
 def rates_and_duty(sharing: Sharing, flows: Flows) -> tuple[FloatArray, FloatArray]:
-    """Bit/s and duty of each transfer; raises `PartMisbehaves` for invalid results of a user's
-    rule.
-    """
+    """Bit/s and duty of each transfer; `PartMisbehaves` for invalid results of a user's rule."""
     if not is_users_own(sharing):
         rates_bps = sharing.rates_bps(flows)
         return rates_bps, sharing.duty(flows, rates_bps)

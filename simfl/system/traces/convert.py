@@ -30,9 +30,7 @@ RateFormat = Literal["fedscale-capacity", "flash-speeds-kib", "flash-speeds-kbit
 
 @dataclass(frozen=True)
 class Format:
-    """A format's description, and its reader, which returns a table and the number of rows left
-    out.
-    """
+    """A format's description, and its reader: a table, and the number of rows left out."""
 
     about: str
     read: Callable[[Path], tuple[Intervals | Capacities | Phones, int]]

@@ -118,8 +118,7 @@ def _moment(text: str) -> datetime:
 
 
 def speeds_reader(bits_per_unit: float) -> Callable[[Path], tuple[Capacities, int]]:
-    """A reader of measured network speeds (`flash_network_speed.csv`), in units of this many
-    bits/s.
+    """A reader of measured speeds (`flash_network_speed.csv`), in units of this many bits/s.
 
     FLASH's code divides KiB by the speed, that is, reads it as KiB/s; FLHetBench divides bytes by
     speed / 8, that is, reads it as kbit/s. The unit is not documented; the two differ by a factor

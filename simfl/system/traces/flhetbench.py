@@ -30,9 +30,7 @@ KBIT_BITS = 1000.0
 
 
 def read_timers(path: Path) -> tuple[Intervals, int]:
-    """Ready intervals, modulo the length of each phone's trace; phones without success are
-    dropped.
-    """
+    """Ready intervals, modulo the length of each trace; phones without success are dropped."""
     traces: list[tuple[list[tuple[float, float]], float]] = []
     dropped = 0
     for phone, timer in read_json(path, dict).items():
@@ -55,9 +53,7 @@ def read_timers(path: Path) -> tuple[Intervals, int]:
 
 
 def latency_reader(model: str) -> Callable[[Path], tuple[Capacities, int]]:
-    """A reader of the training latencies of a model, "ResNet" or "Vit"; rows without it are
-    dropped.
-    """
+    """A reader of the training latencies of "ResNet" or "Vit"; rows without them are dropped."""
 
     def read(path: Path) -> tuple[Capacities, int]:
         rows = read_json(path, list)

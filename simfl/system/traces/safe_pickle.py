@@ -67,9 +67,7 @@ def read_plain_pickle(path: Path) -> Any:
 
 @contextmanager
 def _bounded_growth(growth_bytes: int) -> Iterator[None]:
-    """Allocating more memory within the block is a MemoryError (on Linux, which enforces
-    limits).
-    """
+    """Allocating more memory within the block is a MemoryError (only on Linux)."""
     if sys.platform != "linux":
         yield
         return

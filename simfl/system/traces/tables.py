@@ -211,9 +211,7 @@ def _write(table: pa.Table, path: Path) -> None:
 
 
 def _read(path: Path, schema: pa.Schema) -> dict[str, FloatArray]:
-    """The columns of a table with NaN for null, with checked clients; other columns are not
-    read.
-    """
+    """The columns of a table with NaN for null and valid clients; others are not read."""
     require_file(path)
     accepted = f"a Parquet file with the columns {', '.join(schema.names)}"
     try:
