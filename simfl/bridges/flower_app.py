@@ -174,7 +174,7 @@ def unpacked(content: bytes) -> RecordDict:
 
 
 def size_bytes(message: Message, content_bytes: int) -> int:
-    """Size of a whole serialised message whose content has so many bytes."""
+    """Size of a whole serialised message whose content has this many bytes."""
     from flwr.common.serde import error_to_proto, metadata_to_proto
     from flwr.proto.message_pb2 import Message as Proto
 

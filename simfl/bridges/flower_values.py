@@ -131,7 +131,7 @@ class AppValues(TimingOnly):
         self._secure_messages = self._unseen = self._left_out = 0
 
     def open(self, app: FlowerApp, clients: int) -> None:
-        """Use the answers of this app, with so many clients."""
+        """Use the answers of this app, with this many clients."""
         self._app, self._clients = app, clients
         self.open_until_closed.callback(app.close)
 

@@ -83,7 +83,7 @@ class DeclaredWork:
 
 @dataclass(frozen=True)
 class Work:
-    """The work of so many examples in so many steps, for a model with this work.
+    """The work of these numbers of examples and steps, for a model with this work.
 
     `memory_bytes` is the peak memory of training; 0 if nothing is trained or it is unknown.
     """
@@ -95,7 +95,7 @@ class Work:
 
 
 def declared(work: DeclaredWork, examples: float | None) -> Work:
-    """The declared work of a message whose answer reports so many examples."""
+    """The declared work of a message whose answer reports this many examples."""
     if work.examples is not None:
         examples = work.examples
     if examples is None:
@@ -136,7 +136,7 @@ class MessageWork:
             yield call
 
     def of(self, kind: str, call: Call, examples: float | None, *, idle: bool = False) -> Work:
-        """The work of such a message whose answer reports so many examples.
+        """The work of such a message whose answer reports this many examples.
 
         `idle` says that the answer returns the model unchanged: the client skips a round.
         """

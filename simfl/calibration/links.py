@@ -28,7 +28,7 @@ LEAST_RTT_S = 1e-4
 
 
 def link_prior(links: int, base: FixedRateLink) -> Prior:
-    """The prior for so many links with the base `base`."""
+    """The prior for this many links with the base `base`."""
     expected = base.uplink_bps, base.downlink_bps, max(base.rtt_s, LEAST_RTT_S)
     mean = [term.log(figure) for term, figure in zip(LINK_TERMS, expected, strict=True)]
     own = np.diag([sigma(factor) ** 2 for factor in FACTORS])

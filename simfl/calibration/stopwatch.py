@@ -218,7 +218,7 @@ def _step(module: nn.Module, inputs: Tensor, targets: Tensor) -> Callable[[], No
 
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
-    """Use so many threads within the block."""
+    """Use this many threads within the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

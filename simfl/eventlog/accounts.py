@@ -88,14 +88,14 @@ class Traffic:
         *,
         uplink: bool,
     ) -> None:
-        """The transfer of so many bytes begins at `start_s`, now or later, as columns."""
+        """The transfer of this many bytes begins at `start_s`, now or later, as columns."""
         blocks = self._ahead[uplink]
         blocks.append((actors, start_s, size_bytes))
         if len(blocks) >= _MOST_BLOCKS:
             self._settle(now_s, uplink)
 
     def under_way(self, actors: IntArray, size_bytes: IntArray, *, uplink: bool) -> None:
-        """The run ends before the fate of so many bytes is known."""
+        """The run ends before the fate of this many bytes is known."""
         np.add.at(self.in_flight[int(uplink)], actors, size_bytes)
 
     def by(self, horizon_s: float) -> IntArray:

@@ -23,7 +23,7 @@ GRID = 1e-3
 MOST_PLACES = 20_000
 """Points of the grid on either side of 0; the spacing grows if more would be needed."""
 DEVIATIONS = 10.0
-"""Losses beyond so many standard deviations have a probability of 1e-23."""
+"""Losses beyond this many standard deviations have a probability of 1e-23."""
 LARGEST = 600.0
 """The largest loss in nats; exponentials of larger ones overflow, so these count as unbounded."""
 

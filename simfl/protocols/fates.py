@@ -16,7 +16,7 @@ failed meanwhile or before it had passed the update on."""
 
 
 class Fates:
-    """Counts the rounds of so many clients by fate; queries do not count.
+    """Counts the rounds of this many clients by fate; queries do not count.
 
     A client has one round at a time, so `end` is called for each only after its previous one has
     ended.

@@ -221,7 +221,7 @@ def _in_short(value: float) -> str:
 
 
 def in_probability(share: float, draws: int) -> str:
-    """A share of so many draws with its 95 % interval, such as "0.61 (0.46 to 0.74)".
+    """A share of this many draws with its 95 % interval, such as "0.61 (0.46 to 0.74)".
 
     If it is all or none of them, a one-sided 95 % bound, such as "> 0.94" for 50 draws.
     """

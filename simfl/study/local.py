@@ -97,7 +97,7 @@ class _Worker:
             self.process.terminate()
 
     def end(self, seconds: float = 0.0) -> int | None:
-        """Give the process so many seconds to end by itself, then kill it; returns the exit
+        """Give the process this many seconds to end by itself, then kill it; returns the exit
         code.
         """
         self.process.join(seconds)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 FEWEST = 4
-"""From so many settings or verdicts on, the effect of choosing among them is mentioned."""
+"""From this many settings or verdicts on, the effect of choosing among them is mentioned."""
 LEVEL = 0.05
 """The significance level of verdicts: one minus the confidence of their intervals."""
 

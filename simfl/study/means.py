@@ -154,7 +154,7 @@ def with_completed(names: Sequence[str], means: pd.DataFrame) -> list[str]:
 
 
 def _in_digits(means: pd.DataFrame, told: Sequence[str], digits: int) -> list[str]:
-    """Names of settings by these factors, with numbers of so many digits."""
+    """Names of settings by these factors, with numbers of this many digits."""
     columns = [_without_shared_keys([_short(one, digits) for one in means[name]]) for name in told]
     if len(told) > 1:
         for at, (short, name) in enumerate(zip(short_names(told), told, strict=True)):

@@ -20,7 +20,7 @@ WIDE_CORES = frozenset(("SkylakeX", "Cooperlake", "SapphireRapids"))
 """OpenBLAS's names of kernels with 512-bit vectors."""
 
 SMALL = 1_000_000
-"""Up to so many multiplications, OpenBLAS uses a product's operands in place, without packing
+"""Up to this many multiplications, OpenBLAS uses a product's operands in place, without packing
 them.
 """
 

@@ -275,7 +275,7 @@ MANY, FEW = 7, 2
 """Jobs in a stack whose bits are compared with smaller stacks; few for large models."""
 
 LARGE = 1_000_000
-"""From so many values on, a model counts as large here."""
+"""From this many values on, a model counts as large here."""
 
 
 def _verify_bits(

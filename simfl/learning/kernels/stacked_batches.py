@@ -24,7 +24,7 @@ from simfl.learning.trainer import Augmentation
 NUMPY_TYPES = {torch.float32: np.float32, torch.float64: np.float64}
 
 VALUES_AHEAD = 1 << 18
-"""Inputs of several steps are gathered at once if they have at most so many values."""
+"""Inputs of several steps are gathered at once if they have at most this many values."""
 
 
 class StackedBatches:

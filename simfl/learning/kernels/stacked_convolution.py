@@ -36,10 +36,10 @@ WHY: dict[Form, str] = {
 """Why a layer has its form, as shown to users."""
 
 MOST_ENTRIES = 1 << 17
-"""Up to so many entries, a convolution's matrix stays in a core's cache."""
+"""Up to this many entries, a convolution's matrix stays in a core's cache."""
 
 MOST_WASTE = 8
-"""Up to so many entries per multiplication of the convolution, the matrix is worthwhile."""
+"""Up to this many entries per multiplication of the convolution, the matrix is worthwhile."""
 
 
 def convolution_form(module: nn.Conv2d, images: Tensor) -> Form:

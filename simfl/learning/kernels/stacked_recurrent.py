@@ -20,7 +20,7 @@ from simfl.learning.kernels.stacked_layers import Layer, Pass
 from simfl.learning.kernels.stacked_product import aligned, product, stacked_linear
 
 MOST_IN_STEPS = 512
-"""Up to so many places times units of an LSTM, steps over all jobs are faster on a CPU. Beyond
+"""Up to this many places times units of an LSTM, steps over all jobs are faster on a CPU. Beyond
 that, torch's kernel for whole sequences is faster, job by job.
 """
 

@@ -91,7 +91,7 @@ def separated(values: Sequence[Any]) -> tuple[bytes, list[Tensor], list[int]]:
 
 
 def joined(header: bytes, tensors: list[Tensor], values: int) -> list[Any]:
-    """The inverse of `separated`, for so many values."""
+    """The inverse of `separated`, for this many values."""
     unpacker = _Unpacker(io.BytesIO(header), tensors)
     return [unpacker.load() for _ in range(values)]
 

@@ -65,7 +65,7 @@ def _ascended(
     condition: Callable[[FloatArray], FloatArray],
     steps: int,
 ) -> FloatArray:
-    """The result of so many steps of L-BFGS from `start`, or of fewer if it cannot improve
+    """The result of this many steps of L-BFGS from `start`, or of fewer if it cannot improve
     further.
     """
 
