@@ -379,6 +379,11 @@ def _values() -> dict[str, str]:
     off = (of_rounds["predicted"] / of_rounds["measured"] - 1).abs()
     seconds = of_rounds["quantity"].isin(["fit_s", "round_s"])
     held = of_rounds["measured"].between(of_rounds["low"], of_rounds["high"])
+
+    def count(which: pd.Series) -> str:
+        return f"{held[which].sum()} of {which.sum()}"
+
+    five, of_boards = of_rounds["epochs"] == 5, of_rounds["quantity"] == "board_j"
     own = (boards["predicted"] / boards["measured"] - 1).abs()
     width = (of_rounds["high"] - of_rounds["low"]) / of_rounds["predicted"]
     correlation = min(np.corrcoef(client_watts(one), examples(BOARDS))[0, 1] for one in (1, 5))
@@ -391,7 +396,9 @@ def _values() -> dict[str, str]:
     return {
         "worst_seconds": f"{off[seconds].max():.0%}",
         "worst_joules": f"{off[~seconds].max():.0%}",
-        "held": f"{held.sum()} of {len(of_rounds)}",
+        "held_five": count(five),
+        "held_boards": count(of_boards),
+        "held_more": count(~five & seconds),
         "worst_board": f"{own.max():.0%}",
         "median_width": f"{width.median():.0%}",
         "two_rounds_worst": f"{two_off:.0%}",
