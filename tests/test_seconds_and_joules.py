@@ -5,6 +5,7 @@ Nothing of simfl computes here but the run itself: the formulas are written out.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -134,6 +135,44 @@ def test_computations(run: LoadedRun) -> None:
         assert row["energy_j"] == pytest.approx(
             active_j + row["power_idle_w"] * duration_s, **CLOSE
         )
+
+
+def test_accelerators_wait_at_a_share_of_their_power(tmp_path: Path) -> None:
+    """A step's fixed time at `stall_utilization`; without the key at full power, as long."""
+    text = (shipped_folder() / "jetson_nano.yaml").read_text(encoding="utf-8")
+    found = {}
+    for key in ("  stall_utilization: 0.2\n", ""):
+        fixed = f"  seconds_per_step: 0.01\n{key}  efficiency"
+        (tmp_path / "jetson_nano.yaml").write_text(text.replace("  efficiency", fixed, 1))
+        scenario = small(
+            population={
+                "profiles": [str(tmp_path)],
+                "groups": [{"device": "jetson_nano", "link": "ethernet_1g"}],
+                "speed_spread": 0.4,
+                "compute_noise": 0.3,
+            },
+            decisions={"allocation": {"name": "capped", "frequency_hz": 7e8}},
+            algorithm={"local": {"epochs": EPOCHS, "batch_size": BATCH}},
+        )
+        found[key] = simfl.run(scenario, tmp_path / f"run{len(found)}")
+
+    for key, run in found.items():
+        share = 0.2 if key else 1.0
+        processor = run.hardware["devices"]["jetson_nano"]["processor"]
+        added_w = processor["power_active_w"] - processor["power_idle_w"]
+        assert processor["stall_utilization"] == share
+        for row in rows_of(run, "compute"):
+            steps = EPOCHS * np.ceil(row["num_examples"] / BATCH)
+            nominal = row["cycles_per_example"] * EPOCHS * row["num_examples"]
+            nominal += row["cycles_per_step"] * steps
+            fixed = processor["seconds_per_step"] * processor["frequency_max_hz"] * steps
+            powered = row["cycles"] * (1.0 - (1.0 - share) * fixed / nominal)
+            active_j = added_w * powered / processor["frequency_max_hz"]
+            assert row["dynamic_j"] == pytest.approx(active_j, **CLOSE)
+            assert row["active_j"] == pytest.approx(active_j + row["tail_j"], **CLOSE)
+    with_key, without = (run.events.query("kind == 'compute'") for run in found.values())
+    assert with_key["duration_s"].tolist() == without["duration_s"].tolist()
+    assert (with_key["active_j"] < 0.25 * without["active_j"]).all()
 
 
 def test_work_of_a_float_rated_processor(run: LoadedRun) -> None:

@@ -32,6 +32,15 @@ def cycles_of(
     return amounts(given, examples.shape, processor, method)
 
 
+def unpowered_cycles_of(processor: Processor, steps: FloatArray) -> FloatArray:
+    """`Processor.unpowered_cycles`; raises `PartMisbehaves`."""
+    with at_work(processor, "unpowered_cycles"):
+        given = processor.unpowered_cycles(steps)
+    if not is_users_own(processor):
+        return given
+    return amounts(given, steps.shape, processor, "unpowered_cycles")
+
+
 def flops_cycles_of(processor: Processor, flops: ArrayLike) -> FloatArray:
     """`Processor.flops_cycles`, checked; raises `PartMisbehaves`."""
     with at_work(processor, "flops_cycles"):

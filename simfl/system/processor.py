@@ -66,6 +66,13 @@ class Processor(ABC):
         flops = None if work is None else work.forward_flops
         return self.cycles(examples, flops, example_bits)
 
+    def unpowered_cycles(self, steps: ArrayLike) -> FloatArray:
+        """Of the cycles of so many training steps, those that draw nothing beyond idle power.
+
+        None, unless a subclass knows better: `compute` says what the others draw.
+        """
+        return np.zeros_like(np.asarray(steps, dtype=float))
+
     @property
     def counts_bits(self) -> bool:
         """Whether `cycles` may depend on the stored size of an example."""

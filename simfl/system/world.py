@@ -23,7 +23,7 @@ from simfl.system.catalogue import Profile
 from simfl.system.codecs.base import Codec
 from simfl.system.codecs.float32 import Float32
 from simfl.system.cost import ComputeCost, MissingCost
-from simfl.system.costs_of import compute_cost_of, cycles_of
+from simfl.system.costs_of import compute_cost_of, cycles_of, unpowered_cycles_of
 from simfl.system.device import Device, Server
 from simfl.system.grouping import by_value
 from simfl.system.link import Link
@@ -392,13 +392,21 @@ class World:
         sigma = sigma[clients] if isinstance(sigma, np.ndarray) else sigma
         noise = lognormal(self.streams, sigma, "compute", clients, rounds)
         noise = noise * self._straggling(clients, rounds)
-        nominal = self.cycles(clients, training[0], work, training[1])
+        examples, steps = training
+        nominal = self.cycles(clients, examples, work, steps)
         cycles = nominal * noise / self.speed_factor[clients]
+        batches = np.broadcast_to(np.asarray(steps, dtype=float), clients.shape)
         duration_s, dynamic_j, static_j = np.empty((3, len(clients)))
         for device, own in self._by_device(clients):
             cost = compute_cost_of(device.processor, cycles[own], frequency_hz[own])
-            duration_s[own], dynamic_j[own] = cost.duration_s, cost.dynamic_j
-            static_j[own] = cost.static_j
+            waited = (
+                unpowered_cycles_of(device.processor, batches[own]) * self.work_factor[clients[own]]
+            )
+            powered = 1.0 - np.divide(
+                waited, nominal[own], out=np.zeros_like(waited), where=waited > 0
+            )
+            duration_s[own], dynamic_j[own] = cost.duration_s, powered * cost.dynamic_j
+            static_j[own] = powered * cost.static_j
         return cycles, ComputeCost(duration_s, dynamic_j, static_j)
 
     def _straggling(self, clients: IntArray, rounds: ArrayLike) -> FloatArray | float:

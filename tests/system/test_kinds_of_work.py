@@ -102,6 +102,21 @@ def test_a_mode_goes_with_its_clock() -> None:
     assert seconds(slow, 1e9) == pytest.approx(2 * SECONDS)
 
 
+def test_an_accelerator_draws_a_share_while_it_waits_for_its_host() -> None:
+    """Only of a step's fixed time, at any clock and in any mode; a CPU has no such wait."""
+    modes = {"slow": Mode(frequency_max_hz=1e9, power_active_w=5.0)}
+    waiting = gpu(stall_utilization=0.25, modes=modes)
+
+    for processor in (waiting, gpu(stall_utilization=0.25, measured_hz=1e9)):
+        saved_s = processor.unpowered_cycles(5) / processor.cycles_per_s
+        fixed_s = 5 * processor.seconds_per_step
+        assert saved_s == pytest.approx(0.75 * fixed_s)
+    slow = waiting.in_mode("slow")
+    assert slow.unpowered_cycles(5) == pytest.approx(waiting.unpowered_cycles(5))
+    for none in (gpu(), gpu(stall_utilization=0.0, seconds_per_step=0.0), cpu()):
+        assert not none.unpowered_cycles(np.array([5.0, 0.0])).any()
+
+
 def test_kinds_without_a_rate_go_at_the_one_rate() -> None:
     """And tables, weights, traffic and steps take no time where nobody says so."""
     one = cpu(
