@@ -221,7 +221,8 @@ def _device_twins(
         name: _clock(measured, devices[name], profiles[name], name, fit is not None)
         for name, fit in fits.items()
     }
-    powers = power_figures(measured, devices, clocks)
+    fixed = {} if computing is None else computing.fixed_shares()
+    powers = power_figures(measured, devices, clocks, fixed)
     found = []
     for name, fitted in fits.items():
         profile, device, clock_hz = profiles[name], devices[name], clocks[name]
@@ -240,8 +241,8 @@ def _device_twins(
                 calibrated = _for_one_model(calibrated, measured, counted, model)
             errors = fitted.errors(place, model)
         if name in powers:
-            idle, active = powers[name]
-            figures += [idle, active]
+            figures += powers[name]
+            idle, active = powers[name][:2]
             drops += _replaced_powers(device, active.value - idle.interval[1])
             if isinstance(device.processor, Accelerator):
                 sets["processor.power_idle_w"] = float(f"{idle.value:.4g}")

@@ -51,6 +51,13 @@ class ComputingFit:
         """Every row as predicted by the fit to all rows."""
         return predictions(self.rows, self.fit, self.rows)
 
+    def fixed_shares(self) -> dict[int, float]:
+        """The share of each row's seconds, by its line, that is the fixed time of its steps."""
+        place = [term.name for term in TERMS].index("step")
+        parts = self.rows.amounts * np.exp(self.fit.logs[self.rows.thing])
+        shares = parts[:, place] / parts.sum(1)
+        return dict(zip(self.rows.line.tolist(), shares.tolist(), strict=True))
+
     def off(self, device: int, model: str) -> float:
         """The mean logarithm of a model's measured seconds over what the best fit says of them."""
         own = self._rows_of(device, model)

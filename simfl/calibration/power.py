@@ -1,16 +1,19 @@
 """Fits power draw of devices: idle, and while training.
 
-They are fitted separately: how much watts differ between models says nothing about the error of
-idle power, and vice versa.
+Each is fitted by itself: how much watts differ from model to model says nothing of how far idle
+ones are off, and the other way round. An accelerator's training has two: while it computes, and
+during the fixed time of a step, in which it may wait for its host.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from simfl.calibration.computing import subjects_of
+from simfl.calibration.held_out import LEAST_SHARE
 from simfl.calibration.measurements import Measurements
 from simfl.calibration.plausible import refuse_implausible
 from simfl.calibration.posterior import CHAINS, DEGREES, Posterior, posterior
@@ -18,65 +21,84 @@ from simfl.calibration.terms import Prior, Rows, Term, sigma
 from simfl.calibration.twins import Figure
 from simfl.common.arrays import FloatArray
 from simfl.streams import Streams
+from simfl.system.accelerator import Accelerator
 from simfl.system.device import Device
 
 IDLE = Term("idle", "power_idle_w", "W", per_unit=True)
 ACTIVE = Term("active", "processor.power_active_w", "W", per_unit=True)
-"""Watts of the whole device."""
+"""Of the whole device."""
+WAITING = Term("waiting", "processor.stall_utilization", "", per_unit=True)
+"""Of the whole device in the fixed time of steps; the figure is the share beyond idle power."""
 FACTOR = 3.0
-"""Spread of idle power and of the added power while training, around the base's, as a factor."""
+"""Spread of idle power, and of what training adds to it, around the base profile's."""
 METER = 0.05, 0.5
-"""Scatter of a wattmeter's readings of one state, and its spread."""
+"""Scatter of a wattmeter's readings of one state, and the spread of that."""
 MODELS = 0.12, 0.7
-"""The same for models on one device: 4 to 38 % with 90 %. Boards draw nearly the same power for all
-models, graphics processors do not.
-"""
+"""The same of models that keep one device as busy as each other: 4 to 38 % with 90 %."""
+AS_BUSY = 0.5
+"""How likely a model that was not measured keeps an accelerator as busy as those that were. Else it
+may be anything, most likely nearly idle or nearly as busy (the arcsine law): networks on graphics
+processors draw from a sixth of the watts of others up to as much (docs/decisions.md)."""
 LEAST_W = 0.01
-"""Lower limit of a base's idle power, and of what training adds to it."""
+"""Of a base's idle power, and of what training adds to it."""
 
 
 def power_figures(
-    measured: Measurements, devices: Mapping[str, Device], clocks: Mapping[str, float | None]
+    measured: Measurements,
+    devices: Mapping[str, Device],
+    clocks: Mapping[str, float | None],
+    fixed: Mapping[int, float],
 ) -> dict[str, list[Figure]]:
-    """Idle power of every device with measured watts, and power of the whole device while it trains
-    a model that was not measured.
+    """Idle power of every device that has watts, and that of the whole device while it trains a
+    model that was not measured; of accelerators whose rows tell it also their stall utilization.
 
-    `devices` are the bases; `clocks` are those for which the twins' watts hold, None being the
-    highest. What was not measured is taken from the base: the power that training adds to idle
-    power, or the share of idle power. Raises ScenarioError with the line of a row that cannot be
-    right.
+    `devices` are the bases, `clocks` those that the twins' watts hold for, None the highest;
+    `fixed` is the share of a row's seconds, by its line, that is the fixed time of steps. Of
+    what was not measured the base's watts are believed: what training adds to idle power, or the
+    share that idle power has. Raises ScenarioError with the line of a row that cannot be right.
     """
     draws = measured.draws
     names = list(dict.fromkeys(one.device for one in draws))
     if not names:
         return {}
+    trains = np.array([one.state == "train" for one in draws])
+    accelerates = [isinstance(devices[name].processor, Accelerator) for name in names]
+    thing = np.array([names.index(one.device) for one in draws])
+    waits = np.array([fixed.get(one.line, 0.0) for one in draws])
+    waits *= trains & np.array(accelerates)[thing]
+    tells = [bool((waits[thing == place] >= LEAST_SHARE).any()) for place in range(len(names))]
+    waits *= np.array(tells)[thing]
     rows = Rows(
         np.array([one.line for one in draws]),
-        np.array([names.index(one.device) for one in draws]),
+        thing,
         np.array(_drawn_by(measured)),
-        np.ones((len(draws), 1)),
+        np.stack([1.0 - waits, waits], axis=1),
         np.array([one.watts for one in draws]),
     )
-    trains = np.array([one.state == "train" for one in draws])
     idle_w = np.array([max(devices[name].power_idle_w, LEAST_W) for name in names])
     added_w = np.array([max(_added_w(devices[name], clocks[name]), LEAST_W) for name in names])
     rng = Streams(0).generator("calibration.power")
+    active_w = idle_w + added_w
+    waiting_w = np.sqrt(idle_w * active_w)
     fits = []
-    for term, chosen, base_w, scatter in (
-        (IDLE, ~trains, idle_w, METER),
-        (ACTIVE, trains, idle_w + added_w, MODELS),
+    for terms, chosen, base_w, scatter in (
+        ((IDLE,), ~trains, [idle_w], METER),
+        ((ACTIVE, WAITING)[: 1 + any(tells)], trains, [active_w, waiting_w], MODELS),
     ):
-        belief = sigma(FACTOR) ** 2 * np.eye(len(names))
-        prior = Prior((term,), np.log(base_w)[:, None], belief, *scatter)
+        count = len(terms)
+        belief = sigma(FACTOR) ** 2 * np.eye(len(names) * count)
+        prior = Prior(terms, np.log(base_w[:count]).T, belief, *scatter)
         bases = [devices[name].name for name in names]
-        refuse_implausible(str(measured.path), "watts", rows.only(chosen), prior, bases)
-        fits.append(posterior(rows.only(chosen), prior, rng))
+        own = replace(rows.only(chosen), amounts=rows.amounts[chosen, :count])
+        refuse_implausible(str(measured.path), "watts", own, prior, bases)
+        fits.append(posterior(own, prior, rng))
     return {
         name: _figures(
-            fits[0] if place in rows.thing[~trains] else None,
-            fits[1] if place in rows.thing[trains] else None,
+            fits[0] if place in thing[~trains] else None,
+            fits[1] if place in thing[trains] else None,
             place,
             (idle_w[place], added_w[place]),
+            (accelerates[place], tells[place]),
             rng,
         )
         for place, name in enumerate(names)
@@ -88,15 +110,19 @@ def _figures(
     active: Posterior | None,
     place: int,
     base_w: tuple[float, float],
+    accelerator: tuple[bool, bool],
     rng: np.random.Generator,
 ) -> list[Figure]:
-    """The figures of the device at index `place` of the fits; a fit is None if it has no such rows.
+    """The figures of the device at `place` of the fits, None where it has no such rows.
 
-    `base_w` are the base's idle power and what training adds. The first element of each array is
-    the best value, followed by the draws.
+    `base_w` are the base's idle power and what training adds; `accelerator` says whether it is one,
+    and whether its rows tell what it draws while it waits. First of each array is the best value,
+    then draws come.
     """
     spread = np.append(1.0, np.exp(sigma(FACTOR) * rng.standard_normal(CHAINS)))
     base_idle_w, base_added_w = base_w
+    is_accelerator, tells = accelerator
+    waiting: list[Figure] = []
     if active is None:
         assert idle is not None
         idle_w = _fitted(idle, place)
@@ -108,26 +134,41 @@ def _figures(
             idle_w = training_w / (1.0 + base_added_w / base_idle_w * spread)
         else:
             idle_w = _fitted(idle, place)
+        if tells and idle is None:
+            idle_w = np.minimum(idle_w, _fitted(active, place, 1))
         active_w = np.maximum(training_w * np.exp(np.append(0.0, error)), idle_w + LEAST_W)
+        if is_accelerator:
+            is_as_busy = np.append(True, rng.random(CHAINS) < AS_BUSY)
+            another = np.append(1.0, rng.beta(0.5, 0.5, CHAINS))
+            if tells:
+                beyond_w = np.maximum(training_w - idle_w, LEAST_W)
+                share = np.clip((_fitted(active, place, 1) - idle_w) / beyond_w, 0.0, 1.0)
+                share = np.where(is_as_busy, share, another)
+                waiting = [Figure(WAITING.key, WAITING.unit, float(share[0]), share[1:])]
+            else:
+                active_w = idle_w + np.where(is_as_busy, 1.0, another) * (active_w - idle_w)
     return [
-        Figure(term.key, term.unit, float(its[0]), its[1:], "" if fit else "the base's")
-        for term, its, fit in ((IDLE, idle_w, idle), (ACTIVE, active_w, active))
+        *(
+            Figure(term.key, term.unit, float(its[0]), its[1:], "" if fit else "the base's")
+            for term, its, fit in ((IDLE, idle_w, idle), (ACTIVE, active_w, active))
+        ),
+        *waiting,
     ]
 
 
-def _fitted(fit: Posterior, place: int) -> FloatArray:
-    """A device's watts: the best fit's, followed by the draws'."""
-    return np.append(fit.figures(place), fit.drawn_figures(place))
+def _fitted(fit: Posterior, place: int, term: int = 0) -> FloatArray:
+    """A device's watts of a term: the best fit's, then the draws'."""
+    return np.append(fit.figures(place)[term], fit.drawn_figures(place)[:, term])
 
 
 def _added_w(device: Device, clock_hz: float | None) -> float:
-    """The power that training adds to a device's idle power."""
+    """What training adds to a device's idle power."""
     cost = device.processor.compute(1e6, clock_hz or device.processor.frequency_max_hz)
     return float((cost.dynamic_j + cost.static_j) / cost.duration_s)
 
 
 def _drawn_by(measured: Measurements) -> list[int]:
-    """What caused each row's watts, by number: a trained model, or else the row itself."""
+    """What drew each row's watts, by number: a model that was trained, else the row itself."""
     trained = dict(
         zip(
             (one.line for one in measured.computations),

@@ -11,6 +11,7 @@ import yaml
 from simfl.calibration.calibrate import calibrate
 from simfl.calibration.measurements import read_measurements
 from simfl.calibration.power import MODELS, power_figures
+from simfl.calibration.twins import Figure
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.system.catalogue import Catalogue
 from simfl.system.device import Device
@@ -68,7 +69,7 @@ def intervals(
     ]
     rows += [f"pi,,,,,,,{its},idle" for its in idle_w]
     measured = read_measurements(file_of(folder, rows, f"{COMPUTED},state"))
-    found = power_figures(measured, {"pi": Catalogue().device("rpi_4b")}, {"pi": None})
+    found = power_figures(measured, {"pi": Catalogue().device("rpi_4b")}, {"pi": None}, {})
     return {one.key: one.interval for one in found["pi"]}
 
 
@@ -110,6 +111,59 @@ def test_how_far_models_differ_is_not_how_far_idle_watts_are_off(tmp_path: Path)
     )
     its, theirs = (intervals(tmp_path, one, 3, often)["power_idle_w"] for one in (alike, unlike))
     assert its == pytest.approx(theirs, rel=0.01) and 1.9 < its[0] < its[1] < 2.1
+
+
+def gpu_figures(folder: Path, rows: list[str], base: str = "jetson_nano") -> dict[str, Figure]:
+    """Powers of a device `gpu` from rows, as they stand in its profile."""
+    head = f"{COMPUTED},state"
+    twin = calibrate(file_of(folder, rows, head), [base]).twins[0]
+    return {one.key: one for one in twin.figures if one.unit in ("W", "")}
+
+
+def waiting_rows(watts_of: tuple[float, float, float]) -> list[str]:
+    """Rows of the gpu: large steps, smaller ones, and those that are nearly all fixed time.
+
+    A step takes 0.1 s, and 3.6e11 FLOP/s of convolutions.
+    """
+    rows = []
+    for flops, watts in zip((3.6e10, 1.2e9, 1e6), watts_of, strict=True):
+        seconds = 20 * (0.1 + 3 * 16 * flops / 3.6e11)
+        rows += [f"gpu,16,20,{seconds:.4g},{flops:g},,,{watts},"] * 2
+    return rows
+
+
+def test_what_an_accelerator_draws_while_it_waits_is_told_by_small_steps(tmp_path: Path) -> None:
+    """Planted: 2 W idle, 12 W while it computes, 3 W in the fixed time: a share of 0.1."""
+    shares = [1.0 - 0.1 / (0.1 + 3 * 16 * flops / 3.6e11) for flops in (3.6e10, 1.2e9, 1e6)]
+    large, middle, small = (round(3.0 + 9.0 * share, 2) for share in shares)
+    idle = ["gpu,,,,,,,2.0,idle"] * 6
+
+    found = gpu_figures(tmp_path, [*waiting_rows((large, middle, small)), *idle])
+
+    assert found["processor.power_active_w"].value == pytest.approx(12.0, rel=0.1)
+    stall = found["processor.stall_utilization"]
+    assert stall.value == pytest.approx(0.1, abs=0.04)
+    assert stall.draws.min() >= 0.0 and stall.draws.max() <= 1.0 and stall.interval[1] > 0.8
+    only_large = gpu_figures(tmp_path, [*waiting_rows((12.0, 12.0, 12.0))[:2], *idle])
+    assert "processor.stall_utilization" not in only_large
+    of_cpu = gpu_figures(tmp_path, [*waiting_rows((8.0, 7.0, 4.0)), *idle], "rpi_4b")
+    assert "processor.stall_utilization" not in of_cpu
+
+
+def test_a_model_that_was_not_measured_may_let_an_accelerator_wait(tmp_path: Path) -> None:
+    """Its power reaches down to idle; a CPU's does not, and the best figure is the same."""
+    rows = ["gpu,,,,,,,9.0,train", "gpu,,,,,,,10.0,train", "gpu,,,,,,,11.0,train"]
+    rows += ["gpu,,,,,,,2.0,idle"] * 4
+
+    gpu, cpu = (
+        gpu_figures(tmp_path, rows, base)["processor.power_active_w"]
+        for base in ("jetson_nano", "rpi_4b")
+    )
+
+    assert gpu.value == pytest.approx(cpu.value, rel=0.02)
+    assert gpu.value == pytest.approx(10.0, rel=0.05)
+    assert 2.0 < gpu.interval[0] < 3.0 < 6.0 < cpu.interval[0]
+    assert gpu.interval[1] <= 1.05 * cpu.interval[1]
 
 
 def test_idle_power_that_nobody_read_is_a_share_of_the_active_one(tmp_path: Path) -> None:
