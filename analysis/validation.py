@@ -6,7 +6,7 @@
 
 DATA_ROOT, SIMFL_DATA unless given, has FLASH's files in device_traces (C. Yang et al., WWW 2021)
 and raspberry_pi_training.csv in measured. Everything else is recorded in analysis/published/ and
-tests/calibration/one_core.csv. About a minute.
+tests/calibration/one_core.csv. A few minutes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from validated import families
+from validated import families, power
 from validated.page import PAGE, Results, filled, markdown, read_results, save_picture
 from validated.page import families as table_of_families
 from validated.scores import Held, rankings
@@ -89,6 +89,9 @@ def computed(root: Path) -> Results:
         families.one_rate(pis.with_rows(others)),
         pd.concat([families.by_profile(its) for its in more.values()], ignore_index=True),
         table_of(before),
+        power.by_profile(),
+        power.networks(),
+        power.held_out(),
     )
 
 

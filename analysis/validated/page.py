@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import matplotlib as mpl
@@ -43,7 +43,8 @@ class Results:
 
     `predictions` has the columns of `Held.cells`, `rankings` those of `rankings`, `layers` the
     median errors of FLASH's layers, `one_rate` the ratios of the catalogue's single rates, `before`
-    the predictions without any row, `by_profile` the ratios of shipped profiles on other models.
+    the predictions without any row, `by_profile` the ratios of shipped profiles on other models;
+    `power_by_profile`, `power_networks` and `power_held_out` are those of `validated.power`.
     """
 
     predictions: pd.DataFrame
@@ -52,6 +53,9 @@ class Results:
     one_rate: pd.DataFrame
     by_profile: pd.DataFrame
     before: pd.DataFrame
+    power_by_profile: pd.DataFrame
+    power_networks: pd.DataFrame
+    power_held_out: pd.DataFrame
 
     def write(self, folder: Path = RESULTS) -> None:
         """One file per table."""
@@ -63,8 +67,9 @@ class Results:
 
 def read_results(folder: Path = RESULTS) -> Results:
     """The tables, as they were written."""
-    names = ("predictions", "rankings", "layers", "one_rate", "by_profile", "before")
-    keep = {"keep_default_na": False, "na_values": {"plain": "", "plain_low": "", "plain_high": ""}}
+    empty = ("plain", "plain_low", "plain_high")
+    keep = {"keep_default_na": False, "na_values": dict.fromkeys(empty, "")}
+    names = [one.name for one in fields(Results)]
     return Results(*(pd.read_csv(folder / f"{name}.csv", **keep) for name in names))
 
 
@@ -81,6 +86,9 @@ def filled(page: str, results: Results) -> str:
         "spread": lambda _: spread(results.one_rate),
         "powers": lambda _: powers(),
         "published": lambda _: published(),
+        "power_by_profile": lambda _: power_by_profile(results.power_by_profile),
+        "power_networks": lambda _: power_networks(results.power_networks),
+        "power_held_out": lambda _: power_held_out(results.power_held_out),
     }
 
     def made(block: re.Match[str]) -> str:
@@ -250,6 +258,76 @@ def published() -> pd.DataFrame:
             "note": read["note"],
         }
     )
+
+
+def power_by_profile(steps: pd.DataFrame) -> pd.DataFrame:
+    """Steps of a V100: seconds, watts and joules by its profile; factors are over the measured."""
+    return pd.DataFrame(
+        {
+            "model": f"`{one.model}`",
+            "batch": one.batch,
+            "a step": f"{1e3 * one.measured_s:.3g} ms",
+            "predicted": f"{1e3 * one.predicted_s:.3g} ms ({one.predicted_s / one.measured_s:.2g})",
+            "drew": f"{one.measured_w:.0f} W",
+            f"{one.shipped_w:.0f} W": f"{one.shipped_w / one.measured_w:.2f}",
+            f"{one.limit_w:.0f} W": f"{one.limit_w / one.measured_w:.2f}",
+            "an image": f"{one.measured_j:.3g} J",
+            f"joules at {one.shipped_w:.0f} W": f"{one.shipped_j / one.measured_j:.2f}",
+            f"joules at {one.limit_w:.0f} W": f"{one.limit_j / one.measured_j:.2f}",
+        }
+        for one in steps.itertuples()
+    )
+
+
+def power_networks(networks: pd.DataFrame) -> pd.DataFrame:
+    """What each network drew on each card, and what the others say of it."""
+    rows = []
+    for one in networks.itertuples():
+        shares = f"{one.least_w / one.limit_w:.0%} to {one.most_w / one.limit_w:.0%}"
+        rows.append(
+            {
+                "card": f"{one.gpu}, {one.limit_w} W",
+                "left out": f"`{one.model}`",
+                "batches": one.rows,
+                "drew": f"{one.least_w:.0f} to {one.most_w:.0f} W",
+                "of the limit": shares,
+                "predicted": f"{one.predicted_w:.0f} W",
+                "90 % interval": f"{one.low_w:.0f} to {one.high_w:.0f} W",
+                "in it": one.inside,
+                "if as busy": one.inside_as_busy,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def power_held_out(held: pd.DataFrame) -> pd.DataFrame:
+    """Factors, typical and worst, by one figure for the power and with a share while waiting."""
+
+    def off(own: pd.DataFrame, name: str) -> str:
+        """How far a column is off the measured one of its unit."""
+        factors = np.exp(np.abs(np.log(own[name] / own[f"measured_{name[-1]}"])))
+        return f"{factors.median():.2f} ({factors.max():.2f})"
+
+    rows = []
+    for (behind, model), of_cards in held.groupby(["behind", "model"], sort=False):
+        of_v100 = of_cards[of_cards["gpu"] == "v100"]
+        for cards, own in (("V100", of_v100), ("all four", of_cards)):
+            inside = (own["low_j"] <= own["measured_j"]) & (own["measured_j"] <= own["high_j"])
+            rows.append(
+                {
+                    "behind it": behind,
+                    "predicted": f"`{model}`",
+                    "cards": cards,
+                    "rows": len(own),
+                    "seconds": off(own, "predicted_s"),
+                    "watts, one figure": off(own, "one_w"),
+                    "watts, with a share": off(own, "share_w"),
+                    "joules, one figure": off(own, "one_j"),
+                    "joules, with a share": off(own, "share_j"),
+                    "in the 90 % interval": inside.sum(),
+                }
+            )
+    return pd.DataFrame(rows)
 
 
 def draw(predictions: pd.DataFrame) -> Figure:

@@ -12,7 +12,7 @@ import pytest
 import torch
 import validation
 
-from validated import families
+from validated import families, power
 from validated.page import PAGE, Results, filled, read_results, save_picture
 from validated.scores import (
     Held,
@@ -78,6 +78,70 @@ def test_what_the_page_says_of_its_goals(recorded: Results) -> None:
         assert (recorded.layers[fit] <= limits).all()
     ratios = recorded.by_profile.query("device == 'rpi_4b'")["ratio"]
     assert len(ratios) == 18 and ratios.between(0.8, 1.45).all()
+
+
+def test_power_is_recorded_as_the_code_predicts_it(recorded: Results) -> None:
+    """The profile's steps, one network left out on one card, and a network's other batches."""
+    rows = [one for one in power.published_rows() if one.gpu == "v100"]
+    own = [one for one in rows if one.model == "shufflenetv2"]
+
+    steps = power.by_profile()
+    left_out = power.networks(["p100"], ["ncf"])
+    held = pd.DataFrame(power.predicted(power.OTHER_BATCHES, own[::2], own[1::2]))
+
+    pd.testing.assert_frame_equal(steps, recorded.power_by_profile, rtol=1e-3, check_dtype=False)
+    its = recorded.power_networks.query("gpu == 'p100' and model == 'ncf'").reset_index(drop=True)
+    pd.testing.assert_frame_equal(left_out, its, rtol=1e-3, check_dtype=False)
+    chosen = "behind == @power.OTHER_BATCHES and gpu == 'v100' and model == 'shufflenetv2'"
+    its = recorded.power_held_out.query(chosen).reset_index(drop=True)
+    pd.testing.assert_frame_equal(held, its, rtol=1e-3, check_dtype=False)
+
+
+def test_what_the_page_says_of_power(recorded: Results) -> None:
+    """Its figures in words, one by one."""
+    steps = recorded.power_by_profile.assign(
+        watts=lambda its: its["limit_w"] / its["measured_w"],
+        shipped=lambda its: its["shipped_w"] / its["measured_w"],
+        seconds=lambda its: its["predicted_s"] / its["measured_s"],
+        joules=lambda its: its["shipped_j"] / its["measured_j"],
+    )
+    large, small = steps.query("model == 'resnet50'"), steps.query("model == 'shufflenetv2'")
+    assert large.query("batch >= 64")["seconds"].between(0.92, 1.0).all()
+    assert small.query("batch <= 128")["measured_s"].between(0.038, 0.044).all()
+    assert small["seconds"].max() < 0.5
+    assert (1.0 / large["watts"]).round(2).agg(["min", "max"]).tolist() == [0.87, 0.91]
+    assert (1.0 / small["watts"]).round(2).agg(["min", "max"]).tolist() == [0.16, 0.78]
+    assert steps["watts"].max() == pytest.approx(6.4, abs=0.05)
+    assert steps["shipped"].max() == pytest.approx(7.7, abs=0.05)
+    assert large["joules"].between(1 / 1.4, 1.4).all()
+    assert small["joules"].max() < 1.0
+    assert (small["measured_j"] / small["limit_j"]).max() == pytest.approx(10.0, abs=0.5)
+
+    networks = recorded.power_networks
+    assert len(power.published_rows()) == networks["rows"].sum() == networks["inside"].sum() == 208
+    assert networks["inside_as_busy"].sum() == 147
+    assert networks.query("model == 'ncf'")["inside_as_busy"].sum() == 0
+    v100 = networks.query("gpu == 'v100'")
+    assert v100["least_w"].min() / 250 == pytest.approx(1 / 7, abs=0.01)
+    assert v100["most_w"].max() / 250 == pytest.approx(0.9, abs=0.02)
+
+    held = recorded.power_held_out
+    off = {
+        name: np.exp(np.abs(np.log(held[name] / held[f"measured_{name[-1]}"])))
+        for name in ("predicted_s", "one_w", "share_w", "one_j", "share_j")
+    }
+    again = (held["behind"] == power.OTHER_BATCHES) & (held["model"] == "shufflenetv2")
+    assert off["share_j"][again].max() < 1.255 and off["one_j"][again].max() > 3.25
+    another = held["behind"] == power.OTHER_MODEL
+    for model in power.IMAGES:
+        its = another & (held["model"] == model)
+        assert off["share_w"][its].median() < off["one_w"][its].median()
+        assert off["share_j"][its].median() > off["one_j"][its].median()
+        assert off["predicted_s"][its].median() == pytest.approx(2.0, abs=0.3)
+    worst = off["predicted_s"][again].idxmax()
+    assert held.loc[worst, "batch"] == 256 and off["predicted_s"][worst] < 1.34
+    assert held["predicted_s"][worst] > held["measured_s"][worst]
+    assert held["measured_j"].between(held["low_j"], held["high_j"]).all()
 
 
 @pytest.mark.slow
