@@ -959,6 +959,33 @@ def test_steps_shorter_than_any_frameworks_are_told(
     computed = run.events.query("kind == 'compute'")["duration_s"]
     assert (computed.min() < 1e-3) == said
     assert ("ms on rpi_4b: frameworks need longer" in one.message) == said
+    assert ("take longer, and more energy, in reality" in one.message) == said
+
+
+@pytest.mark.parametrize(
+    ("step_s", "stall", "said"), [(0.01, "", True), (0.01, "0.1", False), (1e-7, "", False)]
+)
+def test_an_accelerator_that_mostly_waits_at_full_power_is_told(
+    step_s: float, stall: str, said: bool, tmp_path: Path
+) -> None:
+    """Unless its profile says what it draws meanwhile, or hardly any of a step is fixed time."""
+    text = (shipped_folder() / "jetson_nano.yaml").read_text(encoding="utf-8")
+    keys = f"  seconds_per_step: {step_s}\n" + (f"  stall_utilization: {stall}\n" if stall else "")
+    (tmp_path / "jetson_nano.yaml").write_text(text.replace("  efficiency", keys + "  efficiency"))
+    run = simfl.run(
+        small(
+            population={
+                "profiles": [str(tmp_path)],
+                "groups": [{"device": "jetson_nano", "link": "ethernet_1g"}],
+            },
+            stop={"versions": 1},
+        ),
+        tmp_path / "run",
+    )
+
+    (one,) = of_kind(run, "unverified_figures")
+    expected = "100% of a step of 16 examples on jetson_nano is fixed time, at full power"
+    assert (expected in one.message) == said
 
 
 def test_clients_in_flight_starve_no_round(tmp_path: Path) -> None:

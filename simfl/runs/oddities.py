@@ -27,6 +27,7 @@ from simfl.runs.learning_nothing import not_learning
 from simfl.runs.left_out import edge_servers_left_out, never_took_part
 from simfl.runs.reached import target_at_once, target_missed
 from simfl.runs.regressions import equal_targets, equal_targets_of_clients
+from simfl.system.accelerator import Accelerator
 from simfl.system.codecs.base import encoded_bytes
 from simfl.system.implausible import implausible_figures, implausible_keys
 from simfl.system.provenance import (
@@ -41,6 +42,9 @@ from simfl.system.uncertainty import Calibrated
 
 SHORTEST_STEP_S = 1e-3
 """A shorter training step is dominated by the framework, not by the model (docs/hardware.md)."""
+
+MOST_FIXED = 0.5
+"""An accelerator of which more of a step is fixed time may mostly wait."""
 
 MOST_NAMED = 4
 """The maximum number of profiles, or labels, named in a sentence."""
@@ -150,7 +154,8 @@ def _unverified(simulation: Simulation) -> list[Notice]:
     estimates = sum(unverified for unverified, _ in by_profile.values())
     total = sum(figures for _, figures in by_profile.values())
     unmeasured = without_measured_watts(simulation.world.profiles)
-    if not estimates and not unmeasured:
+    waiting = _waiting_steps(simulation)
+    if not estimates and not unmeasured and not waiting:
         return []
     told = []
     if estimates:
@@ -164,8 +169,10 @@ def _unverified(simulation: Simulation) -> list[Notice]:
         names, more = ", ".join(unmeasured[:MOST_NAMED]), len(unmeasured) - MOST_NAMED
         names += f" and {more} more" if more > 0 else ""
         told.append(f"Joules are not validated: no source for watts of {names}")
-    message = ". ".join(told) + (_short_steps(simulation) if estimates else "")
-    return [notice("unverified_figures", message, estimates or len(unmeasured))]
+    if estimates:
+        told += _short_steps(simulation)
+    count = estimates or len(unmeasured) or len(waiting)
+    return [notice("unverified_figures", ". ".join(told + waiting), count)]
 
 
 def _implausible(simulation: Simulation) -> list[Notice]:
@@ -182,8 +189,8 @@ def _implausible(simulation: Simulation) -> list[Notice]:
     return [notice("implausible_figures", message, len(lines))]
 
 
-def _short_steps(simulation: Simulation) -> str:
-    """The text if devices compute a step faster than a framework can start it."""
+def _short_steps(simulation: Simulation) -> list[str]:
+    """What to say where devices go through a step faster than a framework can start it."""
     world, work = simulation.world, simulation.network.work
     profiles = {one.name for one in world.profiles if one.kind == "device"}
     rows = _largest_step(simulation)
@@ -201,11 +208,34 @@ def _short_steps(simulation: Simulation) -> str:
             step_s[name] = float(cost.duration_s)
     fastest = min(step_s, key=lambda name: step_s[name], default=None)
     if fastest is None or step_s[fastest] >= SHORTEST_STEP_S:
-        return ""
-    return (
-        f". A step of {rows} examples takes {1e3 * step_s[fastest]:.2g} ms on {fastest}: frameworks"
-        " need longer for any step, so such small models take longer in reality"
-    )
+        return []
+    return [
+        f"A step of {rows} examples takes {1e3 * step_s[fastest]:.2g} ms on {fastest}: frameworks"
+        " need longer for any step, so such small models take longer, and more energy, in reality"
+    ]
+
+
+def _waiting_steps(simulation: Simulation) -> list[str]:
+    """What to say where accelerators mostly wait, and nothing says what they draw meanwhile."""
+    world, work, rows = simulation.world, simulation.network.work, _largest_step(simulation)
+    profiles = {one.name: one for one in world.profiles if one.kind == "device"}
+    told = []
+    for index in np.unique(world.device_index):
+        name, processor = world.devices[index].name, world.devices[index].processor
+        profile = profiles.get(profile_of(name, profiles))
+        if profile is None or "processor.stall_utilization" in profile.figures():
+            continue
+        if not isinstance(processor, Accelerator) or not processor.seconds_per_step or not rows:
+            continue
+        cycles = float(processor.training_cycles(rows, work, 1))
+        share = processor.seconds_per_step * processor.cycles_per_s / cycles
+        if share > MOST_FIXED:
+            told.append(
+                f"{share:.0%} of a step of {rows} examples on {name} is fixed time, at full power:"
+                " its energy is too high if it waits meanwhile, as graphics processors do"
+                " (processor.stall_utilization)"
+            )
+    return told
 
 
 def _largest_step(simulation: Simulation) -> int:
