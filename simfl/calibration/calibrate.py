@@ -222,7 +222,7 @@ def _device_twins(
         for name, fit in fits.items()
     }
     fixed = {} if computing is None else computing.fixed_shares()
-    powers = power_figures(measured, devices, clocks, fixed)
+    powers = power_figures(measured, devices, clocks, fixed, model)
     found = []
     for name, fitted in fits.items():
         profile, device, clock_hz = profiles[name], devices[name], clocks[name]

@@ -19,6 +19,7 @@ from simfl.calibration.plausible import refuse_implausible
 from simfl.calibration.posterior import CHAINS, DEGREES, Posterior, posterior
 from simfl.calibration.terms import Prior, Rows, Term, sigma
 from simfl.calibration.twins import Figure
+from simfl.calibration.works import model_part
 from simfl.common.arrays import FloatArray
 from simfl.streams import Streams
 from simfl.system.accelerator import Accelerator
@@ -48,6 +49,7 @@ def power_figures(
     devices: Mapping[str, Device],
     clocks: Mapping[str, float | None],
     fixed: Mapping[int, float],
+    model: str | None = None,
 ) -> dict[str, list[Figure]]:
     """Idle power of every device that has watts, and that of the whole device while it trains a
     model that was not measured; of accelerators whose rows tell it also their stall utilization.
@@ -55,14 +57,21 @@ def power_figures(
     `devices` are the bases, `clocks` those that the twins' watts hold for, None the highest;
     `fixed` is the share of a row's seconds, by its line, that is the fixed time of steps. Of
     what was not measured the base's watts are believed: what training adds to idle power, or the
-    share that idle power has. Raises ScenarioError with the line of a row that cannot be right.
+    share that idle power has. With a `model`, training is that of this model, if its watts were
+    measured on every device whose watts were. Raises ScenarioError with the line of a row that
+    cannot be right.
     """
+    its_rows = None if model is None else _rows_of(measured, model)
+    if its_rows is not None:
+        measured = its_rows
     draws = measured.draws
     names = list(dict.fromkeys(one.device for one in draws))
     if not names:
         return {}
     trains = np.array([one.state == "train" for one in draws])
-    accelerates = [isinstance(devices[name].processor, Accelerator) for name in names]
+    accelerates = [
+        its_rows is None and isinstance(devices[name].processor, Accelerator) for name in names
+    ]
     thing = np.array([names.index(one.device) for one in draws])
     waits = np.array([fixed.get(one.line, 0.0) for one in draws])
     waits *= trains & np.array(accelerates)[thing]
@@ -83,7 +92,12 @@ def power_figures(
     fits = []
     for terms, chosen, base_w, scatter in (
         ((IDLE,), ~trains, [idle_w], METER),
-        ((ACTIVE, WAITING)[: 1 + any(tells)], trains, [active_w, waiting_w], MODELS),
+        (
+            (ACTIVE, WAITING)[: 1 + any(tells)],
+            trains,
+            [active_w, waiting_w],
+            MODELS if its_rows is None else METER,
+        ),
     ):
         count = len(terms)
         belief = sigma(FACTOR) ** 2 * np.eye(len(names) * count)
@@ -154,6 +168,24 @@ def _figures(
         ),
         *waiting,
     ]
+
+
+def _rows_of(measured: Measurements, model: str) -> Measurements | None:
+    """Without the watts of other models; None if a device has training watts, but none of this one.
+
+    Watts without a model are taken for those of the one that is asked for.
+    """
+    trained = {one.line: one.model for one in measured.computations}
+    part = model_part(model)
+    kept = [
+        one
+        for one in measured.draws
+        if one.state != "train" or model_part(trained.get(one.line) or model) == part
+    ]
+    training = [
+        {one.device for one in which if one.state == "train"} for which in (measured.draws, kept)
+    ]
+    return replace(measured, draws=kept) if training[0] == training[1] else None
 
 
 def _fitted(fit: Posterior, place: int, term: int = 0) -> FloatArray:

@@ -97,3 +97,27 @@ def test_a_model_that_no_row_has(tmp_path: Path) -> None:
         app, ["calibrate", str(path), "--base", "rpi_4b", "--for", "mlp", "--out", str(tmp_path)]
     )
     assert result.exit_code == 2 and "my_pi train: {name: cnn, channels: [8]}" in result.stderr
+
+
+def test_watts_are_those_of_the_model(tmp_path: Path) -> None:
+    """Other models' watts move nothing; without any of the model's own, all of them count."""
+
+    def active(rows: list[str], for_model: str | None) -> tuple[float, float]:
+        path = file_of(tmp_path, [f"{row}" for row in rows], f"{HEAD},watts")
+        (twin,) = calibrate(path, ["rpi_4b"], for_model=for_model).twins
+        (one,) = (one for one in twin.figures if one.key == "processor.power_active_w")
+        low, high = one.interval
+        return one.value, high / low
+
+    linear, mlp = (
+        f"my_pi,{model},1x8x8,10,32,100,{seconds}"
+        for model, seconds in (("linear", 0.6), ("'{name: mlp, hidden: [64]}'", 0.9))
+    )
+    mlp = mlp.replace("'", '"')
+    value, width = active([f"{linear},4.0", f"{mlp},8.0"], "linear")
+    either, wide = active([f"{linear},4.0", f"{mlp},8.0"], None)
+    without, unknown = active([f"{linear},", f"{mlp},8.0"], "linear")
+
+    assert value == pytest.approx(4.0, rel=0.01) and either > 4.5
+    assert without == pytest.approx(8.0, rel=0.05)
+    assert width < 1.6 < 1.8 < min(wide, unknown)
