@@ -92,6 +92,7 @@ def computed(root: Path) -> Results:
         power.by_profile(),
         power.networks(),
         power.held_out(),
+        power.for_one_model(),
     )
 
 

@@ -44,7 +44,8 @@ class Results:
     `predictions` has the columns of `Held.cells`, `rankings` those of `rankings`, `layers` the
     median errors of FLASH's layers, `one_rate` the ratios of the catalogue's single rates, `before`
     the predictions without any row, `by_profile` the ratios of shipped profiles on other models;
-    `power_by_profile`, `power_networks` and `power_held_out` are those of `validated.power`.
+    `power_by_profile`, `power_networks`, `power_held_out` and
+    `for_one_model` are those of `validated.power`.
     """
 
     predictions: pd.DataFrame
@@ -56,6 +57,7 @@ class Results:
     power_by_profile: pd.DataFrame
     power_networks: pd.DataFrame
     power_held_out: pd.DataFrame
+    for_one_model: pd.DataFrame
 
     def write(self, folder: Path = RESULTS) -> None:
         """One file per table."""
@@ -89,6 +91,7 @@ def filled(page: str, results: Results) -> str:
         "power_by_profile": lambda _: power_by_profile(results.power_by_profile),
         "power_networks": lambda _: power_networks(results.power_networks),
         "power_held_out": lambda _: power_held_out(results.power_held_out),
+        "for_one_model": lambda _: for_one_model(results.for_one_model),
     }
 
     def made(block: re.Match[str]) -> str:
@@ -297,6 +300,23 @@ def power_networks(networks: pd.DataFrame) -> pd.DataFrame:
                 "if as busy": one.inside_as_busy,
             }
         )
+    return pd.DataFrame(rows)
+
+
+def for_one_model(pairs: pd.DataFrame) -> pd.DataFrame:
+    """How many batches lie in the intervals of profiles for their model, and for any."""
+    rows = []
+    batches = pairs[["batch", "behind"]]
+    far = np.where(batches.max(axis=1) > 2 * batches.min(axis=1), "2 to 4 times", "up to twice")
+    for (apart, model), own in pairs.groupby([far, "model"], sort=False):
+        row: dict[str, object] = {"network": f"`{model}`", "one is as large": apart}
+        row["pairs of batches"] = len(own)
+        for name, words in (("", "for this model"), ("any_", "for any model")):
+            low, high = own[f"{name}low"], own[f"{name}high"]
+            inside = own["measured"].between(low, high)
+            row[f"{words}: in the 90 % interval"] = f"{inside.sum()} ({inside.mean():.0%})"
+            row[f"{words}: median width"] = f"a factor of {np.sqrt(high / low).median():.2f}"
+        rows.append(row)
     return pd.DataFrame(rows)
 
 

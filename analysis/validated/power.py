@@ -38,6 +38,8 @@ GPUS = ("v100", "p100", "a40", "rtx6000")
 IMAGES = {"shufflenetv2": 50_000, "resnet50": 1_281_167}
 """Of an epoch (CIFAR-100 and ImageNet), by the networks whose work is known."""
 OTHER_BATCHES, OTHER_MODEL = "every second batch", "the other model"
+FACTOR_APART = 4
+"""So many times as large a batch is predicted from another at most."""
 STEP = [term.name for term in TERMS].index("step")
 
 
@@ -241,6 +243,36 @@ def predicted(name: str, behind: Sequence[Row], asked: Sequence[Row]) -> list[di
             }
         )
     return found
+
+
+def for_one_model(cards: Sequence[str] = GPUS) -> pd.DataFrame:
+    """Seconds of the two networks in each batch, from one other batch of the same on the same card.
+
+    As a profile for this model has them (`simfl calibrate --for`), and as one for any model does.
+    Batches are within `FACTOR_APART` of each other.
+    """
+    found = []
+    for gpu in cards:
+        for model, images in IMAGES.items():
+            own = [one for one in published_rows() if one.gpu == gpu and one.model == model]
+            for behind in own:
+                bases = {gpu: base_of(gpu, behind.limit_w)}
+                fit = fit_computing(measurements([behind]), [work_of(model)], bases)
+                assert fit is not None
+                draws = np.exp(fit.fit.draws[:, 0])
+                errors = {"": fit.errors(0, model), "any_": fit.errors(0, None)}
+                for one in own:
+                    apart = max(one.batch / behind.batch, behind.batch / one.batch)
+                    if not 1 < apart <= FACTOR_APART:
+                        continue
+                    said = draws @ np.array(amounts(work_of(model), images, one.steps))
+                    row: dict[str, object] = {"gpu": gpu, "model": model, "behind": behind.batch}
+                    row |= {"batch": one.batch, "measured": one.seconds}
+                    for name, its in errors.items():
+                        low, high = np.quantile(said * np.exp(its), ENDS)
+                        row |= {f"{name}low": low, f"{name}high": high}
+                    found.append(row)
+    return pd.DataFrame(found)
 
 
 def _seconds(fit: ComputingFit, work: FloatArray) -> tuple[FloatArray, FloatArray]:

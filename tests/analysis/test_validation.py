@@ -216,3 +216,16 @@ def test_the_single_shot_detector_has_its_boxes() -> None:
         found = ssd_mobilenet_v1(9)(torch.zeros(1, 3, 300, 300))
 
     assert found.shape == (1, 6 * (361 + 100 + 25 + 9 + 4 + 1) * 13)
+
+
+def test_a_model_by_its_own_profile(recorded: Results) -> None:
+    """Recorded as the code predicts it; narrower, and held by the network that does not wait."""
+    found = power.for_one_model(["p100"])
+
+    its = recorded.for_one_model.query("gpu == 'p100'").reset_index(drop=True)
+    pd.testing.assert_frame_equal(found, its, rtol=1e-3, check_dtype=False)
+    table = recorded.for_one_model
+    assert (table["high"] / table["low"] < table["any_high"] / table["any_low"]).all()
+    inside = table["measured"].between(table["low"], table["high"])
+    shares = inside.groupby(table["model"]).mean()
+    assert shares["resnet50"] > 0.9 and shares["shufflenetv2"] < 0.8
