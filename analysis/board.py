@@ -34,12 +34,12 @@ from paper.results import RESULTS, read_results
 from paper.tables import markdown
 from simfl.pictures.colours import COLOURS
 from simfl.runs.runfolder import LoadedRun
+from simfl.study.figure_text import in_cell, reached
 from simfl.study.means import point_means
 from simfl.study.pareto import study_front
 from simfl.study.plan import with_own_files
 from simfl.study.rows import row
 from simfl.study.targets import TARGETS, column_name
-from simfl.study.words import in_cell, reached
 
 ROOT = Path(__file__).parents[1]
 ROWS = ROOT / "analysis" / "board.yaml"

@@ -17,9 +17,9 @@ from matplotlib.ticker import LogLocator
 
 from simfl.pictures.colours import COLOURS
 from simfl.study.comparisons import paired_differences
+from simfl.study.figure_text import in_cell
 from simfl.study.loaded import load_study
 from simfl.study.means import point_means
-from simfl.study.words import in_cell
 
 ENERGY, TIME = "energy_to_accuracy_0.8_j", "time_to_accuracy_0.8_s"
 DIFFERENCE = ["difference", "ci_low", "ci_high", "relative", "verdict"]

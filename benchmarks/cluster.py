@@ -37,8 +37,8 @@ from simfl.learning.job import LocalTraining
 from simfl.learning.minibatch import plain_loss
 from simfl.learning.network import Network
 from simfl.learning.trainer import Loss, Trainer
-from simfl.learning.workers.crates import Bundle, Crate
 from simfl.learning.workers.on_ray import RayCluster, RayLine, RayWorkers
+from simfl.learning.workers.packed_requests import Bundle, Crate
 from simfl.learning.workers.remote import RemoteTrainer
 from simfl.provenance.lineage import numeric_platform
 

@@ -46,7 +46,7 @@ def api_page() -> str:
 def _described(module: ModuleType, name: str) -> Iterator[str]:
     value = getattr(module, name)
     if inspect.ismodule(value):  # a package that can be called, as simfl.study
-        value = getattr(importlib.import_module(f"{value.__name__}.called"), name)
+        value = getattr(importlib.import_module(f"{value.__name__}.from_python"), name)
     if inspect.isclass(value):
         yield from _class(name, value)
     elif inspect.isfunction(value):

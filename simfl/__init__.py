@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from simfl.pictures.curves import plot as plot
     from simfl.provenance.results import FolderStore as FolderStore
     from simfl.runs.battery_levels import battery_levels as battery_levels
-    from simfl.runs.called import run as run
     from simfl.runs.execution import federation_of as federation_of
+    from simfl.runs.from_python import run as run
     from simfl.runs.runfolder import LoadedRun as LoadedRun
     from simfl.runs.runfolder import load_run as load_run
     from simfl.scenario.scenario import Scenario as Scenario
     from simfl.study.best import best_settings as best_settings
-    from simfl.study.called import study as study
     from simfl.study.comparisons import paired_differences as paired_differences
     from simfl.study.effects import first_order_indices as first_order_indices
     from simfl.study.effects import main_effects as main_effects
+    from simfl.study.from_python import study as study
     from simfl.study.hardware import hardware_best as hardware_best
     from simfl.study.hardware import hardware_differences as hardware_differences
     from simfl.study.hardware import hardware_intervals as hardware_intervals
@@ -86,7 +86,7 @@ _HOMES = {
     "load_study": "simfl.study.loaded",
     "paired_differences": "simfl.study.comparisons",
     "plot": "simfl.pictures.curves",
-    "run": "simfl.runs.called",
+    "run": "simfl.runs.from_python",
     "study": "simfl.study",
     "algorithms": "simfl.algorithms",
     "plugins": "simfl.plugins",

@@ -15,7 +15,7 @@ from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
 from simfl.console import comparison
 from simfl.learning.workers import parallel
-from simfl.runs.oddities import foreseen
+from simfl.runs.warning_rules import foreseen
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.study.comparisons import paired_differences

@@ -15,7 +15,7 @@ from simfl.assembly.groups import availability_of
 from simfl.assembly.simulation import Options
 from simfl.assembly.unread import held
 from simfl.runs.execution import run
-from simfl.runs.oddities import foreseen
+from simfl.runs.warning_rules import foreseen
 from simfl.scenario.yaml_source.error import ScenarioError
 from tests.small import small
 

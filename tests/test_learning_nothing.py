@@ -13,7 +13,7 @@ import simfl
 from simfl.assembly.simulation import Simulation
 from simfl.common.notices import Notice
 from simfl.protocols.run import Run
-from simfl.runs.oddities import found
+from simfl.runs.warning_rules import found
 from tests.small import simulated, small
 
 KINDS = ("loss_above_start", "constant_accuracy", "only_guesses")

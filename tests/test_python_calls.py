@@ -22,7 +22,7 @@ from simfl.assembly.simulation import Simulation
 from simfl.protocols.publication import Diverged
 from simfl.runs import execution
 from simfl.runs.files import FolderInUse
-from simfl.study.called import StudyIncomplete
+from simfl.study.from_python import StudyIncomplete
 from simfl.study.worker import Outcome, Task, work
 from tests.study.studies import BASE
 
@@ -106,7 +106,7 @@ def test_what_was_cut_off_goes_on_and_what_cannot_be_trusted_is_run_anew(
     assert run.manifest["status"] == "completed"
     assert run.manifest["counts"]["jobs_trained"] < run.manifest["counts"]["jobs_asked"]
 
-    monkeypatch.setattr("simfl.runs.called.own_version", lambda: "9.9.9")
+    monkeypatch.setattr("simfl.runs.from_python.own_version", lambda: "9.9.9")
     anew = simfl.run({**TINY, "stop": {"versions": 3}})
     assert anew.path == run.path
     assert anew.manifest["counts"]["jobs_trained"] == anew.manifest["counts"]["jobs_asked"]

@@ -20,8 +20,8 @@ import simfl
 from simfl.assembly.simulation import Options
 from simfl.cli.app import app
 from simfl.learning.workers import on_ray
-from simfl.learning.workers.crates import Crate
 from simfl.learning.workers.on_ray import RayWorkers
+from simfl.learning.workers.packed_requests import Crate
 from simfl.protocols.publication import Progress
 from simfl.runs.runfolder import LoadedRun
 from simfl.scenario.scenario import Scenario

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from simfl.assembly import registry
 from simfl.cli.app import app
 from simfl.study import session
+from simfl.study.figure_text import in_cell, relative_in_cell
 from simfl.study.hardware import (
     hardware_differences,
     hardware_intervals,
@@ -20,7 +21,6 @@ from simfl.study.hardware import (
 )
 from simfl.study.loaded import LoadedStudy, load_study
 from simfl.study.means import point_means
-from simfl.study.words import in_cell, relative_in_cell
 from simfl.study.worker import work
 
 ROOT = Path(__file__).parents[1]

@@ -15,13 +15,13 @@ from simfl.scenario.scenario import Scenario
 from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import main_effects
+from simfl.study.figure_text import of_run
 from simfl.study.loaded import LoadedStudy, load_study
 from simfl.study.means import point_means
 from simfl.study.pareto import study_front, unranked
 from simfl.study.rows import row
 from simfl.study.studyfile import Questions
 from simfl.study.targets import target_of
-from simfl.study.words import of_run
 from tests.study.studies import run_here, session
 
 ROOT = Path(__file__).parents[1]

@@ -10,8 +10,8 @@ import pandas as pd
 
 from paper.experiments import Trial
 from simfl.runs.runfolder import LoadedRun
+from simfl.study.figure_text import in_words
 from simfl.study.targets import median_and_bound
-from simfl.study.words import in_words
 
 COLUMNS = ["data", "name", "seed", "figure", "value"]
 END = "_end"

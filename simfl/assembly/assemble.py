@@ -70,8 +70,8 @@ from simfl.scenario.yaml_source.source import KeyPath, Source, blame
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue
 from simfl.system.provenance import profiles_behind
-from simfl.system.sound_world import sound_world
 from simfl.system.world import World
+from simfl.system.world_checks import checked_world
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,7 +364,7 @@ def _world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> W
     with blame(scenario.where("population"), population):
         catalogue = Catalogue((), scenario.base_dir, resolve, population.hardware_draw)
         built = population.build(streams, catalogue)
-        world = sound_world(population, built, population.clients, population.edges)
+        world = checked_world(population, built, population.clients, population.edges)
         electricity = population.electricity(streams, catalogue)
         hierarchical = parts[("protocol",)].hierarchical
         world = replace(

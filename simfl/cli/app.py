@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.models import CommandInfo
 
-from simfl.cli.bridging import flower
 from simfl.cli.calibrating import calibrate, measure
 from simfl.cli.common import (
     DataRoot,
@@ -24,8 +23,9 @@ from simfl.cli.common import (
     exit_codes,
     say,
 )
-from simfl.cli.looking import compare, export, plot, report, trace
-from simfl.cli.making import new
+from simfl.cli.flower_command import flower
+from simfl.cli.new_command import new
+from simfl.cli.show_commands import compare, export, plot, report, trace
 from simfl.cli.studies import study
 from simfl.common.ray_cluster import GIVE_UP_S
 from simfl.scenario.shipped import scenario_path
@@ -166,7 +166,7 @@ def validate(
     with exit_codes(traceback=traceback):
         from simfl.assembly.assemble import assemble
         from simfl.assembly.simulation import Options
-        from simfl.runs.oddities import foreseen
+        from simfl.runs.warning_rules import foreseen
         from simfl.scenario.scenario import Scenario
 
         loaded = Scenario.from_yaml(scenario_path(scenario), overrides or (), seed)

@@ -12,7 +12,7 @@ from simfl.console.search import print_search
 from simfl.console.tables import FigureTable
 from simfl.console.terminal import Terminal
 from simfl.console.warned import print_kinds
-from simfl.study import luck
+from simfl.study import multiple_comparisons
 from simfl.study.best import best_settings, in_one_sentence, kept_of
 from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
@@ -23,6 +23,18 @@ from simfl.study.effects import (
     left_to_chance,
     main_effects,
     not_explained,
+)
+from simfl.study.figure_text import (
+    Row,
+    difference_in_cell,
+    effect_in_cell,
+    in_cell,
+    in_digits,
+    race,
+    reached,
+    reached_columns,
+    relative_in_cell,
+    with_interval,
 )
 from simfl.study.hardware import (
     PROBABILITIES,
@@ -40,18 +52,6 @@ from simfl.study.sensitivity import sobol_indices
 from simfl.study.studyfile import Best, Study, as_text, level, short_names
 from simfl.study.targets import is_known
 from simfl.study.warned import warning_kinds
-from simfl.study.words import (
-    Row,
-    difference_in_cell,
-    effect_in_cell,
-    in_cell,
-    in_digits,
-    race,
-    reached,
-    reached_columns,
-    relative_in_cell,
-    with_interval,
-)
 
 MOST_ROWS = 40
 """Settings in a printed table; the Parquet file has all."""
@@ -92,7 +92,7 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         for metric, differences, printed in tables:
             console.print(printed, crop=False)
             verdicts.append((metric, differences))
-    for sentence in luck.of_verdicts(verdicts):
+    for sentence in multiple_comparisons.of_verdicts(verdicts):
         console.print(sentence)
     best = [asked.best.figure, *asked.best.subject_to] if asked.best else []
     wanted = dict.fromkeys((*asked.metrics, *asked.pareto, *best, *sought))
@@ -103,7 +103,9 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         ways = ", ".join(f"{name} {way}" for name, way in asked.pareto.items())
         table = _means(front, factors, list(asked.pareto), f"Pareto front ({ways})")
         console.print(table, crop=False)
-        for sentence in unranked(compared, factors, asked.pareto) + luck.of_front(len(compared)):
+        for sentence in unranked(compared, factors, asked.pareto) + multiple_comparisons.of_front(
+            len(compared)
+        ):
             console.print(sentence)
     if asked.best and not set(best) & set(absent):
         found = best_settings(runs, factors, asked.best)
@@ -111,7 +113,7 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
             found = found.merge(hardware_best(drawn, asked.best), on="point", how="left")
         console.print(_best(found, factors, asked.best), crop=False)
         console.print(in_one_sentence(found, factors, asked.best))
-        for sentence in luck.of_best(int(found["ranked"].sum())):
+        for sentence in multiple_comparisons.of_best(int(found["ranked"].sum())):
             console.print(sentence)
     # A search chooses trials by earlier results, so they are not a sample of the settings.
     explained = factors if loaded.search is None else []

@@ -11,16 +11,16 @@ import pandas as pd
 from simfl.console.tables import FigureTable
 from simfl.console.terminal import Terminal
 from simfl.console.warned import print_kinds
+from simfl.runs.figure_notes import figure_notes
 from simfl.runs.runfolder import LoadedRun
-from simfl.runs.said_beside import said_beside
 from simfl.runs.so_far import so_far
 from simfl.study.comparable import SIZED_ONLY, caveat_of_pair
+from simfl.study.figure_text import of_run
 from simfl.study.regression import TASK, regression_sentence
 from simfl.study.rows import row
 from simfl.study.studyfile import Questions, level
 from simfl.study.targets import target_of
 from simfl.study.warned import warning_kinds
-from simfl.study.words import of_run
 
 NOT_COMPARED = ("name",)
 """Keys of a scenario that have no effect."""
@@ -88,7 +88,7 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
     title = "figures, and differences to the first run"
     console.print(FigureTable(title, [""], names, figures), crop=False)
     figured = list(dict.fromkeys(name for one in rows for name in one))
-    for sentence in (*regression_sentence(pd.DataFrame(rows), figured), *said_beside(figured)):
+    for sentence in (*regression_sentence(pd.DataFrame(rows), figured), *figure_notes(figured)):
         console.print(sentence)
     print_kinds(console, warning_kinds(pd.DataFrame(rows), names))
 

@@ -17,11 +17,11 @@ from simfl.console.live import LiveDisplay
 from simfl.console.printable import printable
 from simfl.console.terminal import Terminal
 from simfl.console.warned import print_warnings
+from simfl.runs.figure_notes import figure_notes
 from simfl.runs.runfolder import LoadedRun
-from simfl.runs.said_beside import said_beside
 from simfl.runs.summary import main_figures, who_trained
 from simfl.scenario.scenario import Scenario
-from simfl.study.how_sure import how_sure
+from simfl.study.reliability import reliability_sentences
 
 
 class Watcher(LiveDisplay):
@@ -95,13 +95,13 @@ def print_summary(run: LoadedRun, figure: Path) -> None:
     table.add_row("events", str(manifest["counts"]["events"]))
     table.add_row("wall time", quantity(manifest["wall_s"], "s"))
     console.print(table)
-    for sentence in how_sure(run):
+    for sentence in reliability_sentences(run):
         console.print(sentence, highlight=False)
     console.print(_edges(run))
     if manifest.get("measures"):
         console.print(_measures(manifest["measures"]))
         names = [f"{one}.{name}" for one, own in manifest["measures"].items() for name in own]
-        for sentence in said_beside(names):
+        for sentence in figure_notes(names):
             console.print(sentence, highlight=False)
     if workers := manifest.get("workers"):
         console.print(who_trained(workers), highlight=False)

@@ -26,8 +26,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from simfl.common.model_work import ModelWork
 from simfl.common.training_memory import TrainingMemory
-from simfl.learning.kept import kept_bytes
 from simfl.learning.parameters import BYTES_PER_VALUE
+from simfl.learning.stored_activations import kept_bytes
 from simfl.learning.work import Operations, count_work
 from simfl.streams import process_generators
 

@@ -21,13 +21,13 @@ from simfl.common.contract import PartMisbehaves, at_work, named
 from simfl.common.model_work import ModelWork
 from simfl.common.training_memory import TrainingMemory
 from simfl.learning.devices import ComputeDevice, device_of
-from simfl.learning.kept import kept_bytes
 from simfl.learning.kernels.pooling import pool_by_maxima
 from simfl.learning.kernels.precision import Precision
 from simfl.learning.kernels.stacked import StackedForward
 from simfl.learning.kernels.stacked_graph import NotStackable
 from simfl.learning.objective import Objective
 from simfl.learning.parameters import Parameters, size_bytes
+from simfl.learning.stored_activations import kept_bytes
 from simfl.learning.units import HiddenUnits
 from simfl.learning.work import count_work
 

@@ -51,8 +51,7 @@ from simfl.runs.files import (
     clear,
     free_reserve,
 )
-from simfl.runs.misread import misread
-from simfl.runs.oddities import drawn_from, foreseen, found, kept_between
+from simfl.runs.misleading_measures import misleading_figures
 from simfl.runs.outcome import figures, finish, leave
 from simfl.runs.runfolder import (
     MANIFEST,
@@ -65,6 +64,7 @@ from simfl.runs.runfolder import (
     write_manifest,
 )
 from simfl.runs.tables_so_far import TablesSoFar
+from simfl.runs.warning_rules import drawn_from, foreseen, found, kept_between
 from simfl.scenario.plugins import users_code
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
@@ -375,7 +375,7 @@ def _execute(
         weights = ref.value().weights if ref else None
         loaded = load_run(folder)
         manifest["measures"] = simulation.measured(loaded, weights)
-        noticed.extend(misread(loaded, manifest["measures"]))
+        noticed.extend(misleading_figures(loaded, manifest["measures"]))
 
     try:
         reason = simulate(simulation, one)

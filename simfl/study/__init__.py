@@ -26,7 +26,7 @@ class _Callable(ModuleType):
         data_root: Path | None = None,
         device: str = "auto",
     ) -> LoadedStudy:
-        from simfl.study.called import study as run_study
+        from simfl.study.from_python import study as run_study
 
         return run_study(study, out, workers=workers, data_root=data_root, device=device)
 

@@ -19,7 +19,7 @@ import pandas as pd
 
 from simfl.streams import Streams
 from simfl.study.design import draw, scaled
-from simfl.study.shortfall import shortfalls
+from simfl.study.goal_distance import shortfalls
 from simfl.study.studyfile import Interval, Sample, Search
 
 LEAST_SPREAD = 8

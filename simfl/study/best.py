@@ -9,14 +9,14 @@ import pandas as pd
 
 from simfl.common.arrays import BoolArray
 from simfl.study.bound import Bound
+from simfl.study.bound_excess import excesses
 from simfl.study.comparisons import paired_differences
-from simfl.study.excess import excesses
+from simfl.study.figure_text import Row, in_cell
 from simfl.study.means import point_means, setting_names
 from simfl.study.pareto import caveats_about
 from simfl.study.rows import ENDED
 from simfl.study.studyfile import Best
 from simfl.study.targets import target_of
-from simfl.study.words import Row, in_cell
 
 KEPT, BROKEN, BEYOND = "kept", "broken", "beyond"
 NOT_TOLD_APART = ("undecided", "one seed", "equal")

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from simfl.runs.figure_notes import figure_notes
 from simfl.runs.runfolder import LoadedRun
-from simfl.runs.said_beside import said_beside
-from simfl.study.coarse import TEST_EXAMPLES, differ, step_of
+from simfl.study.few_test_examples import TEST_EXAMPLES, differ, step_of
 from simfl.study.figures import is_learned, is_yes_or_no
 from simfl.study.regression import TASK, regression_sentence
 from simfl.study.targets import target_of
@@ -182,7 +182,7 @@ def caveat_sentences(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
         if one.column in asked
     ]
     coarse = [sentence for metric in metrics for sentence in _too_coarse(runs, metric)]
-    beside = [*regression_sentence(runs, metrics), *said_beside(metrics)]
+    beside = [*regression_sentence(runs, metrics), *figure_notes(metrics)]
     return [*caveats, *beside, *coarse, *_agreeing(runs, metrics)]
 
 

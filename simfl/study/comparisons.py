@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from simfl.study.coarse import ROUNDING, deviation_of_equals, differ, step_of
 from simfl.study.comparable import CAVEATS
 from simfl.study.effect_size import effect_interval, effect_size
+from simfl.study.few_test_examples import ROUNDING, deviation_of_equals, differ, step_of
 from simfl.study.figures import is_yes_or_no
 from simfl.study.rows import ENDED
 from simfl.study.targets import ended_badly, ends, judged, known_first, target_of

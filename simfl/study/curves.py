@@ -16,8 +16,8 @@ from scipy import special
 
 from simfl.common.arrays import FloatArray
 from simfl.common.suggestion import nearest
-from simfl.study.coarse import ROUNDING, deviation_of_equals
 from simfl.study.comparisons import CONFIDENCE
+from simfl.study.few_test_examples import ROUNDING, deviation_of_equals
 from simfl.study.figures import bounds_of
 
 PLACES = {

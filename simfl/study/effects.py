@@ -10,9 +10,9 @@ import pandas as pd
 from scipy import special
 
 from simfl.common.arrays import FloatArray, IntArray
-from simfl.study.coarse import ROUNDING, differ, step_of
 from simfl.study.comparable import caveat
 from simfl.study.comparisons import all_the_same, half_width, replications
+from simfl.study.few_test_examples import ROUNDING, differ, step_of
 from simfl.study.figures import Bounds, is_yes_or_no
 from simfl.study.targets import ended_badly, judged, target_of
 

@@ -18,14 +18,14 @@ from scipy import special
 
 from simfl.common.arrays import FloatArray
 from simfl.study.best import can_be_compared, keeping
-from simfl.study.coarse import ROUNDING
 from simfl.study.comparisons import CONFIDENCE, paired_differences
+from simfl.study.few_test_examples import ROUNDING
+from simfl.study.figure_text import Row
 from simfl.study.figures import AMOUNT, Bounds, bounds_of
 from simfl.study.loaded import DRAW, LoadedStudy
 from simfl.study.rows import ENDED
 from simfl.study.studyfile import Best
 from simfl.study.targets import judged, target_of
-from simfl.study.words import Row
 from simfl.study.yes_or_no import of_share
 
 OUTSIDE = 0.05

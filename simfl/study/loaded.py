@@ -16,13 +16,13 @@ from simfl.common.html import html_table, titled
 from simfl.runs.runfolder import RunFolderError, load_run
 from simfl.scenario.validation.validate import validate
 from simfl.scenario.yaml_source.source import KeyPath, read_source
-from simfl.study.coarse import step_of
 from simfl.study.curves import check_axes, curve_of, mean_curve
+from simfl.study.few_test_examples import step_of
+from simfl.study.figure_text import in_cell, in_digits
 from simfl.study.figures import FIGURES
 from simfl.study.means import factor_names, point_means, told_apart
 from simfl.study.studyfile import Questions, Sample, Search, Study, short_names
 from simfl.study.targets import is_known
-from simfl.study.words import in_cell, in_digits
 
 STUDY, TABLE = "study.yaml", "runs.parquet"
 DRAW = "draw"

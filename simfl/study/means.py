@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from simfl.common.arrays import FloatArray
-from simfl.study.coarse import step_of
 from simfl.study.comparable import CAVEATS
 from simfl.study.comparisons import CONFIDENCE, half_width
+from simfl.study.few_test_examples import step_of
+from simfl.study.figure_text import R2
 from simfl.study.figures import Bounds, bounds_of, cut, is_yes_or_no
 from simfl.study.regression import TASK, bounds_in
 from simfl.study.studyfile import short_names
@@ -25,7 +26,6 @@ from simfl.study.targets import (
     median_interval,
     target_of,
 )
-from simfl.study.words import R2
 from simfl.study.yes_or_no import of_share
 
 MOST_DIGITS = 17

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from simfl.study.comparable import CAVEATS, Caveat
+from simfl.study.figure_text import reached, reached_columns
 from simfl.study.means import point_means, setting_names
 from simfl.study.targets import target_of
-from simfl.study.words import reached, reached_columns
 
 Direction = Literal["max", "min"]
 

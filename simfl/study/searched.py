@@ -14,17 +14,17 @@ import numpy as np
 import pandas as pd
 
 from simfl.scenario.yaml_source.text import parse
-from simfl.study import luck
+from simfl.study import multiple_comparisons
 from simfl.study.asking import Choice, distributions, the_optuna
 from simfl.study.best import BROKEN, KEPT, NOT_TOLD_APART, best_settings, keeping, nearness
 from simfl.study.design import one_after_another
+from simfl.study.figure_text import Row, in_cell, in_digits
+from simfl.study.goal_distance import shortfalls
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
 from simfl.study.pareto import pareto_front
 from simfl.study.rows import ENDED
-from simfl.study.shortfall import shortfalls
 from simfl.study.studyfile import Search, as_text, level, value_of
-from simfl.study.words import Row, in_cell, in_digits
 
 HOW_FAR_OFF = (
     "importances have no interval: where the shares are known, those from 16 to 24 trials were off"
@@ -105,7 +105,7 @@ def found_in_words(table: pd.DataFrame, path: pd.DataFrame, search: Search) -> l
             return [f"{none}; {_nearest(table[table['point'] < len(path)], path, search)}"]
         trials = ", ".join(map(str, front["trial"]))
         sentence = f"no trial is better in all figures than trials {trials}"
-        return [sentence, *luck.of_front(int(path["feasible"].sum()))]
+        return [sentence, *multiple_comparisons.of_front(int(path["feasible"].sum()))]
     found = best_settings(table[table["point"] < len(path)], list(search.over), search.best)
     best = found.to_dict("records")[0]
     if front.empty:
@@ -116,7 +116,7 @@ def found_in_words(table: pd.DataFrame, path: pd.DataFrame, search: Search) -> l
     return [
         f"{search.best.figure}: {text}; not told apart from it: {alike} of the others",
         f"nothing better was found in the last {since} trials",
-        *luck.of_best(int(found["ranked"].sum())),
+        *multiple_comparisons.of_best(int(found["ranked"].sum())),
     ]
 
 

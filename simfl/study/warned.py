@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from simfl.common.notices import ADVICE
-from simfl.runs.reached import Evaluation, Target, met_at_once
 from simfl.runs.runfolder import LoadedRun
+from simfl.runs.target_warnings import Evaluation, Target, met_at_once
 
 SEPARATOR = ", "
 

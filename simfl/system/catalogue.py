@@ -29,8 +29,8 @@ import yaml
 import simfl.system
 from simfl.system.cost import MissingCost
 from simfl.system.device import Device, Server
-from simfl.system.drawn import drawn_values, is_uncertain
 from simfl.system.fields import FieldError, build, check, checked, field_names, shown, suggestion
+from simfl.system.hardware_draws import drawn_values, is_uncertain
 from simfl.system.link import Link
 from simfl.system.processor import Processor
 from simfl.system.profile_text import about, not_yaml, parsed, placed

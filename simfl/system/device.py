@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simfl.system.accelerator import Accelerator
+from simfl.system.checked_costs import compute_cost_of, flops_cycles_of
 from simfl.system.cost import ComputeCost, MissingCost
-from simfl.system.costs_of import compute_cost_of, flops_cycles_of
 from simfl.system.processor import Processor
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.system.checked_costs import channel_of, transfer_cost_of
 from simfl.system.cost import TransferCost
-from simfl.system.costs_of import channel_of, transfer_cost_of
 from simfl.system.grouping import by_value
 from simfl.system.link import Link
 from simfl.system.link_columns import LinkColumns

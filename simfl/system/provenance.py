@@ -9,7 +9,7 @@ import numpy as np
 
 from simfl.common.model_work import KINDS, ModelWork
 from simfl.system.catalogue import Catalogue, Kind, Profile
-from simfl.system.drawn import WATTS
+from simfl.system.hardware_draws import WATTS
 from simfl.system.processor import Processor
 from simfl.system.uncertainty import Calibrated
 from simfl.system.world import World

@@ -20,10 +20,10 @@ from simfl.common.model_work import ModelWork
 from simfl.streams import Streams
 from simfl.system.across_backhaul import AcrossBackhaul, check_rules
 from simfl.system.catalogue import Profile
+from simfl.system.checked_costs import compute_cost_of, cycles_of, unpowered_cycles_of
 from simfl.system.codecs.base import Codec
 from simfl.system.codecs.float32 import Float32
 from simfl.system.cost import ComputeCost, MissingCost
-from simfl.system.costs_of import compute_cost_of, cycles_of, unpowered_cycles_of
 from simfl.system.device import Device, Server
 from simfl.system.grouping import by_value
 from simfl.system.link import Link

@@ -18,7 +18,7 @@ from simfl.algorithms.dp_fedavg import DpFedAvg
 from simfl.assembly.assemble import assemble
 from simfl.measures.hidden_draws import _divergences
 from simfl.measures.privacy import Privacy
-from simfl.runs.oddities import foreseen
+from simfl.runs.warning_rules import foreseen
 from simfl.scenario.yaml_source.error import ScenarioError
 from tests.algorithms.loops import Loop, Weights, against, scenario
 from tests.algorithms.made import state_at, update_of

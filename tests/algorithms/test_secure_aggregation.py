@@ -12,7 +12,7 @@ import pytest
 from simfl.algorithms.secure_aggregation import SecureAggregation
 from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
-from simfl.runs.oddities import foreseen
+from simfl.runs.warning_rules import foreseen
 from simfl.scenario.yaml_source.error import ScenarioError
 from tests.algorithms.loops import paid, scenario
 from tests.small import final_weights, largest_difference, simulated, small

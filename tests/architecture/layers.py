@@ -56,12 +56,12 @@ ROOMS = {
     ),
     # Of a study, what reads it back and its figures; not what runs it.
     "pictures": _room(
-        "measures eventlog runs.runfolder runs.said_beside runs.so_far runs.summary"
+        "measures eventlog runs.runfolder runs.figure_notes runs.so_far runs.summary"
         " console.printable"
-        " study.loaded study.luck study.studyfile"
+        " study.loaded study.multiple_comparisons study.studyfile"
         " study.means study.comparable study.pareto study.comparisons study.effects study.figures"
-        " study.regression study.how_sure"
-        " study.best study.hardware study.curves study.warned study.words study.sensitivity"
+        " study.regression study.reliability"
+        " study.best study.hardware study.curves study.warned study.figure_text study.sensitivity"
         " study.searched study.asking calibration.computing calibration.held_out",
         "numpy pandas matplotlib plotly PIL",
     ),
@@ -115,38 +115,41 @@ ROOMS = {
     "runs.battery_levels": _room(
         "assembly.assemble eventlog runs.runfolder scenario system.battery", "numpy pandas"
     ),
-    "runs.reached": _room("protocols assembly.simulation"),
+    "runs.target_warnings": _room("protocols assembly.simulation"),
     "runs.learning_nothing": _room("protocols assembly.simulation", "numpy"),
-    "runs.left_out": _room("protocols assembly.simulation", "numpy"),
-    "runs.in_vain": _room("protocols assembly.simulation"),
+    "runs.unused_clients": _room("protocols assembly.simulation", "numpy"),
+    "runs.wasted_rounds": _room("protocols assembly.simulation"),
     "runs.regressions": _room("assembly.simulation"),
     "runs.absences": _room("system protocols assembly.simulation", "numpy"),
     "runs.grid_hours": _room("system assembly.simulation", "numpy"),
-    "runs.oddities": _room(
+    "runs.warning_rules": _room(
         "system decisions eventlog protocols measures assembly.simulation runs.learning_nothing"
-        " runs.absences runs.grid_hours runs.in_vain runs.left_out runs.reached runs.regressions",
+        " runs.absences runs.grid_hours runs.wasted_rounds runs.unused_clients"
+        " runs.target_warnings runs.regressions",
         "numpy",
     ),
-    "runs.misread": _room("runs.runfolder"),
+    "runs.misleading_measures": _room("runs.runfolder"),
     "runs.so_far": _room("runs.runfolder"),
     "runs.tables_so_far": _room("protocols runs.outcome"),
-    "runs.said_beside": _room(),
+    "runs.figure_notes": _room(),
     "runs.outcome": _room(f"{_BELOW_ASSEMBLY} assembly.simulation", "numpy pyarrow safetensors"),
     "runs.execution": _room(
         f"{_BELOW_ASSEMBLY} assembly.assemble assembly.checks assembly.kept_state"
-        " assembly.shared_generators assembly.simulation runs.misread runs.oddities runs.outcome"
+        " assembly.shared_generators assembly.simulation runs.misleading_measures"
+        " runs.warning_rules runs.outcome"
         " runs.files runs.tables_so_far"
         " provenance.replay provenance.snapshots",
         "torch numpy pandas pyarrow safetensors",
     ),
     # What Python's users call: it shows how things go.
-    "runs.called": _room(
+    "runs.from_python": _room(
         "runs.execution runs.runfolder assembly.assemble assembly.simulation console scenario",
         "torch",
     ),
-    "study.called": _room("study console"),
+    "study.from_python": _room("study console"),
     "study": _room(
-        "study.called runs.execution runs.files runs.reached runs.runfolder runs.said_beside"
+        "study.from_python runs.execution runs.files runs.target_warnings runs.runfolder"
+        " runs.figure_notes"
         " runs.so_far assembly.assemble common.ray_cluster"
         " assembly.simulation assembly.registry assembly.unread eventlog measures"
         " provenance.results protocols.publication scenario",
@@ -168,7 +171,7 @@ ROOMS = {
     "exports": _room("runs.runfolder protocols.publication", "torch mlflow"),
     # What a run shows, and what everything is shown with.
     "console": _room(
-        "runs.runfolder runs.said_beside runs.so_far runs.summary scenario study"
+        "runs.runfolder runs.figure_notes runs.so_far runs.summary scenario study"
         " protocols.publication"
         " calibration"
         " console.printable console.terminal",
@@ -179,7 +182,7 @@ ROOMS = {
     # The command line: commands, and what there is to name.
     "cli": _room(
         f"{_BELOW_ASSEMBLY} assembly.assemble assembly.simulation runs.execution"
-        " runs.oddities runs.battery_levels runs.so_far cli.listing common.ray_cluster console"
+        " runs.warning_rules runs.battery_levels runs.so_far cli.listing common.ray_cluster console"
         " study exports"
         " calibration flower __init__",
         "typer rich",
@@ -190,7 +193,8 @@ ROOMS = {
     ),
     # The public names: each where it lies, and, of what parts are made of, all in one place.
     "__init__": _room(
-        "scenario runs.called runs.execution runs.runfolder assembly.simulation provenance.results"
+        "scenario runs.from_python runs.execution runs.runfolder assembly.simulation"
+        " provenance.results"
         " runs.battery_levels study measures.core pictures.curves learning.workers.on_ray"
     ),
     "plugins": _room(f"{_BELOW_ASSEMBLY}"),

@@ -22,7 +22,7 @@ from simfl.bridges.app_folder import (
     place_in,
     read_settings,
 )
-from simfl.cli.bridging import _values
+from simfl.cli.flower_command import _values
 from simfl.scenario.yaml_source.error import ScenarioError
 from tests.bridges.apps import write_app
 

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from simfl.console import answers
 from simfl.console.tables import FigureTable
-from simfl.study import words
+from simfl.study import figure_text
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import first_order_indices
 from simfl.study.loaded import load_study
@@ -97,7 +97,7 @@ def test_headings_break_between_words(width: int) -> None:
 )
 def test_as_many_digits_as_the_interval_bears(mean: float, half: float, text: str) -> None:
     """Two of the half width, and those decimals of the mean."""
-    assert words.with_interval(mean, half) == text
+    assert figure_text.with_interval(mean, half) == text
 
 
 def test_all_answers_fit(

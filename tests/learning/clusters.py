@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from simfl.learning.workers.answering import Answering
-from simfl.learning.workers.crates import Bundle, Crate
-from simfl.learning.workers.foreseen import Wanted
+from simfl.learning.workers.early_sums import Wanted
+from simfl.learning.workers.packed_requests import Bundle, Crate
 from simfl.learning.workers.remote_pool import WorkerLost
 
 

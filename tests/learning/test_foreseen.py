@@ -11,7 +11,7 @@ import torch
 
 from simfl.learning.parameters import Parameters
 from simfl.learning.sums import PartialSum, shares, weighted_mean
-from simfl.learning.workers.foreseen import Foreseen, ForeseenSums
+from simfl.learning.workers.early_sums import Foreseen, ForeseenSums
 
 
 def tasks(*clients: Sequence[int], states: Mapping[int, object]) -> list[list[Any]]:

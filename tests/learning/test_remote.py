@@ -25,7 +25,7 @@ from simfl.learning.parameters import Elsewhere, Parameters, all_finite
 from simfl.learning.sums import FAN, weighted_mean
 from simfl.learning.task import Task
 from simfl.learning.trainer import Trainer
-from simfl.learning.workers.crates import Crate
+from simfl.learning.workers.packed_requests import Crate
 from simfl.learning.workers.remote import Describe, RemoteTrainer
 from simfl.provenance.lineage import numeric_platform
 from tests.learning.clusters import Cluster

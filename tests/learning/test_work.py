@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_sequence
 
 from simfl.common.model_work import ModelWork
-from simfl.learning.kept import kept_bytes
+from simfl.learning.stored_activations import kept_bytes
 from simfl.learning.vision import torchvision
 from simfl.learning.work import count_work
 from tests.learning.test_stacked_forms import network as stacked_forms_network

@@ -11,8 +11,8 @@ import pytest
 import simfl
 from simfl.assembly.assemble import assemble
 from simfl.pictures.report.of_run import report_run
-from simfl.runs.oddities import foreseen
 from simfl.runs.runfolder import LoadedRun
+from simfl.runs.warning_rules import foreseen
 from simfl.scenario.scenario import Scenario
 from simfl.study.rows import row
 from tests.small import small

@@ -12,8 +12,8 @@ import pytest
 
 from simfl.study.asking import MissingOptuna, ask, the_optuna
 from simfl.study.best import best_settings
-from simfl.study.excess import WORST
-from simfl.study.shortfall import shortfalls
+from simfl.study.bound_excess import WORST
+from simfl.study.goal_distance import shortfalls
 from tests.study.censored import TARGET, censored_runs
 from tests.study.searches import OVER, SEEDS, search, searched
 

@@ -14,7 +14,7 @@ from simfl.console import answers
 from simfl.pictures.report import page
 from simfl.pictures.report.of_study import report_study
 from simfl.scenario.yaml_source.error import ScenarioError
-from simfl.study import luck
+from simfl.study import multiple_comparisons
 from simfl.study.best import best_settings, in_one_sentence
 from simfl.study.bound import bound
 from simfl.study.loaded import LoadedStudy
@@ -193,12 +193,12 @@ def with_question(folder: Path) -> LoadedStudy:
 
 def test_the_best_of_many_is_said_to_be_flattered() -> None:
     """Its interval is that of a setting that was named beforehand; of three the choice is small."""
-    (many,) = luck.of_best(24)
-    (front,) = luck.of_front(24)
+    (many,) = multiple_comparisons.of_best(24)
+    (front,) = multiple_comparisons.of_front(24)
 
     assert "the best of 24 was chosen by the seeds that judge it" in many and "other seeds" in many
     assert "of 24 settings some are on it, or not, by luck" in front
-    assert luck.of_best(3) == luck.of_front(3) == []
+    assert multiple_comparisons.of_best(3) == multiple_comparisons.of_front(3) == []
 
 
 def test_the_best_of_settings_that_are_alike_lies_beside_its_interval() -> None:

@@ -10,10 +10,10 @@ import pytest
 from simfl.study.best import best_settings
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import not_explained
+from simfl.study.figure_text import in_cell
 from simfl.study.means import point_means
 from simfl.study.pareto import study_front, unranked
 from simfl.study.studyfile import Best
-from simfl.study.words import in_cell
 
 OBJECTIVES = {"accuracy": "max", "time_s": "min"}
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 import simfl
 from simfl.cli.app import app
 from simfl.study import session
-from simfl.study.how_sure import how_sure
 from simfl.study.loaded import load_study
+from simfl.study.reliability import reliability_sentences
 from simfl.study.studyfile import Study, Uncertainty
 from simfl.study.worker import work
 from tests.small import SMALL
@@ -158,7 +158,7 @@ def test_a_run_says_what_its_test_examples_leave_open_and_how_to_get_error_bars(
     right = round(accuracy * examples)
     low, high = binomtest(right, examples).proportion_ci(method="wilson")
 
-    of_test, of_bars = how_sure(run)
+    of_test, of_bars = reliability_sentences(run)
 
     assert f"the {examples} of the test set" in of_test
     assert f"{low:.3f} to {high:.3f} (95 %)" in of_test
@@ -181,7 +181,7 @@ def test_a_run_on_drawn_machines_is_not_drawn_again(tmp_path: Path) -> None:
     assert "(--draws)" in told.stderr
     assert (
         f"machines of draw 4. For error bars over seeds: `simfl study {run.path}`"
-        in how_sure(run)[-1]
+        in reliability_sentences(run)[-1]
     )
 
 
@@ -194,4 +194,4 @@ def test_a_regression_is_not_taken_for_a_share(run: simfl.LoadedRun, tmp_path: P
     assert '"task": "classification"' in text
     manifest.write_text(text.replace('"task": "classification"', '"task": "regression"'))
 
-    assert len(how_sure(simfl.load_run(folder))) == 1
+    assert len(reliability_sentences(simfl.load_run(folder))) == 1

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from simfl.study.figure_text import in_cell, with_interval
 from simfl.study.figures import bounds_of, with_unit
 from simfl.study.means import mean_interval, point_means
-from simfl.study.words import in_cell, with_interval
 
 
 @pytest.mark.parametrize(

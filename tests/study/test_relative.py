@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from simfl.study.comparisons import paired_differences
-from simfl.study.words import relative_in_cell
+from simfl.study.figure_text import relative_in_cell
 
 
 def _compared(base: np.ndarray, own: np.ndarray) -> dict:

@@ -10,10 +10,10 @@ import pytest
 
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import first_order_indices, main_effects, not_explained
+from simfl.study.figure_text import in_cell, of_run, reached
 from simfl.study.means import point_means
 from simfl.study.pareto import study_front, unranked
 from simfl.study.targets import median_and_bound, median_interval, target_of
-from simfl.study.words import in_cell, of_run, reached
 from tests.study.censored import MISSED, TARGET, censored_runs
 
 

@@ -9,10 +9,10 @@ from simfl.study.best import best_settings
 from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import explainable
+from simfl.study.figure_text import in_cell
 from simfl.study.means import point_means
 from simfl.study.pareto import on_front, unranked
 from simfl.study.studyfile import Best
-from simfl.study.words import in_cell
 
 FACTORS = ["data", "epochs"]
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import main_effects
-from simfl.study.words import difference_in_cell
+from simfl.study.figure_text import difference_in_cell
 from simfl.study.yes_or_no import of_difference, of_share, p_value
 
 FIGURE = "equilibrium_reached.reached"

@@ -13,8 +13,8 @@ import yaml
 
 from simfl.system.accelerator import Accelerator
 from simfl.system.catalogue import KINDS, Catalogue, CatalogueError, Kind, shipped_folder
-from simfl.system.drawn import SECONDS_FACTOR, SIGNED, WATTS_FACTOR
 from simfl.system.fields import FieldError, check, field_names
+from simfl.system.hardware_draws import SECONDS_FACTOR, SIGNED, WATTS_FACTOR
 from simfl.system.log_distance import LogDistanceRadio
 from simfl.system.rates import Rates
 from simfl.system.tcp import TcpLink

@@ -13,8 +13,8 @@ from torch import Tensor
 from simfl.learning.devices import device_of
 from simfl.learning.parameters import Parameters
 from simfl.learning.sums import PartialSum
-from simfl.learning.workers.crates import Bytes, Crate, readable
-from simfl.learning.workers.foreseen import Wanted
+from simfl.learning.workers.early_sums import Wanted
+from simfl.learning.workers.packed_requests import Bytes, Crate, readable
 from simfl.learning.workers.packing import unpack
 from simfl.learning.workers.pool import Handler, sendable
 

@@ -14,8 +14,8 @@ import torch
 
 from simfl.common.ray_cluster import GIVE_UP_S, connect
 from simfl.learning.workers.answering import Answering
-from simfl.learning.workers.crates import Bundle, Crate
-from simfl.learning.workers.foreseen import Wanted
+from simfl.learning.workers.early_sums import Wanted
+from simfl.learning.workers.packed_requests import Bundle, Crate
 from simfl.learning.workers.remote_pool import Line, NoWorkers, WorkerLost
 
 ROUNDING = 1e-6

@@ -22,7 +22,7 @@ from simfl.learning.parameters import Elsewhere, Parameters, all_finite
 from simfl.learning.sums import FAN, PartialSum
 from simfl.learning.task import Task
 from simfl.learning.trainer import Augmentation, Loss
-from simfl.learning.workers.foreseen import Foreseen, ForeseenSums
+from simfl.learning.workers.early_sums import Foreseen, ForeseenSums
 from simfl.learning.workers.remote_pool import Cluster, Held, RemotePool
 from simfl.learning.workers.spread import Outcome, Setup, SpreadTrainer, answered, requests
 from simfl.learning.workers.tally import WorkerShare

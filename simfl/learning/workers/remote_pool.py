@@ -22,8 +22,8 @@ from simfl.common.notices import Notice, notice
 from simfl.learning.devices import ComputeDevice
 from simfl.learning.sums import PartialSum
 from simfl.learning.workers.answering import Split
-from simfl.learning.workers.crates import Bytes, Crate, Sender
-from simfl.learning.workers.foreseen import Wanted
+from simfl.learning.workers.early_sums import Wanted
+from simfl.learning.workers.packed_requests import Bytes, Crate, Sender
 from simfl.learning.workers.packing import pack, write
 from simfl.learning.workers.pool import AHEAD, MOST_DEATHS, Handler, WorkerDied
 from simfl.learning.workers.tally import Tally

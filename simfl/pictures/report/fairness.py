@@ -10,8 +10,8 @@ import numpy as np
 from simfl.common.arrays import FloatArray
 from simfl.measures.inequality import jain_index
 from simfl.pictures.report.page import Page
+from simfl.runs.figure_notes import FIGURE_NOTES
 from simfl.runs.runfolder import LoadedRun
-from simfl.runs.said_beside import SAID_BESIDE
 
 
 def fairness(page: Page, run: LoadedRun) -> None:
@@ -31,7 +31,7 @@ def fairness(page: Page, run: LoadedRun) -> None:
         what = _what_it_shows(measure)
         for index, (figure, value) in enumerate(figures.items()):
             name = measure.replace("_", " ") if index == 0 else ""
-            said = SAID_BESIDE.get(f"{measure}.{figure}", "")
+            said = FIGURE_NOTES.get(f"{measure}.{figure}", "")
             shows = ". ".join(filter(None, (what.rstrip(".") if index == 0 else "", said)))
             rows.append((name, figure.replace("_", " "), value, shows))
     page.table(("what", "figure", "value", "what it shows"), rows)

@@ -21,7 +21,7 @@ from simfl.runs.runfolder import LoadedRun, edge_servers
 from simfl.runs.so_far import so_far
 from simfl.runs.summary import footprint
 from simfl.study.figures import with_unit
-from simfl.study.how_sure import how_sure
+from simfl.study.reliability import reliability_sentences
 
 INTERRUPTIONS = {
     "crash": "crashes",
@@ -100,7 +100,7 @@ def _warnings(page: Page, run: LoadedRun) -> None:
 def _what_ran(page: Page, run: LoadedRun) -> None:
     page.heading("What ran")
     page.table(("", ""), what_ran(run))
-    for sentence in how_sure(run):
+    for sentence in reliability_sentences(run):
         page.text(sentence)
     if rows := run.manifest.get("trained_by"):
         page.text("How local training was computed:")

@@ -10,6 +10,7 @@ from simfl.pictures.report import charts
 from simfl.pictures.report.page import Page
 from simfl.study.asking import MissingOptuna
 from simfl.study.best import kept_of
+from simfl.study.figure_text import in_cell
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
 from simfl.study.regression import axis_label
@@ -21,7 +22,6 @@ from simfl.study.searched import (
     search_path,
 )
 from simfl.study.studyfile import Search, short_names
-from simfl.study.words import in_cell
 
 
 def add_search(page: Page, study: LoadedStudy) -> None:

@@ -14,7 +14,7 @@ from simfl.pictures.report import charts
 from simfl.pictures.report.of_search import add_search
 from simfl.pictures.report.page import Page
 from simfl.runs.runfolder import RunFolderError
-from simfl.study import luck
+from simfl.study import multiple_comparisons
 from simfl.study.best import best_settings, in_one_sentence, kept_of
 from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
@@ -24,6 +24,16 @@ from simfl.study.effects import (
     left_to_chance,
     main_effects,
     not_explained,
+)
+from simfl.study.figure_text import (
+    Row,
+    effect_in_cell,
+    in_cell,
+    of_run,
+    race,
+    reached,
+    reached_columns,
+    relative_in_cell,
 )
 from simfl.study.figures import with_unit
 from simfl.study.hardware import (
@@ -42,16 +52,6 @@ from simfl.study.regression import axis_label
 from simfl.study.sensitivity import sobol_indices
 from simfl.study.studyfile import as_text, level, short_names
 from simfl.study.warned import warning_kinds
-from simfl.study.words import (
-    Row,
-    effect_in_cell,
-    in_cell,
-    of_run,
-    race,
-    reached,
-    reached_columns,
-    relative_in_cell,
-)
 
 LONG_NAME = 32
 """Characters; charts whose rows have longer names take the full width."""
@@ -336,7 +336,7 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
         "verdict",
     )
     page.table(columns, rows)
-    for sentence in luck.of_verdicts(verdicts):
+    for sentence in multiple_comparisons.of_verdicts(verdicts):
         page.text(f"{sentence[0].upper()}{sentence[1:]}.", "note")
 
 
@@ -365,7 +365,9 @@ def _pareto(page: Page, study: LoadedStudy) -> None:
     page.heading("Pareto front")
     ways = ", ".join(f"{name} {way}" for name, way in objectives.items())
     page.text(f"Settings that no other setting dominates: {ways}.", "note")
-    for sentence in unranked(means, study.factors, objectives) + luck.of_front(len(means)):
+    for sentence in unranked(means, study.factors, objectives) + multiple_comparisons.of_front(
+        len(means)
+    ):
         page.text(sentence, "note")
     first, *others = objectives
     page.charts(
@@ -408,7 +410,7 @@ def _best(page: Page, study: LoadedStudy) -> None:
     chances = PROBABILITIES if study.draws else {}
     page.heading("Best setting")
     page.text(f"The {asked.in_words}: {in_one_sentence(found, study.factors, asked)}.")
-    for sentence in luck.of_best(int(found["ranked"].sum())):
+    for sentence in multiple_comparisons.of_best(int(found["ranked"].sum())):
         page.text(f"{sentence[0].upper()}{sentence[1:]}.", "note")
     page.text(
         "A seed counts if its run is known to meet the bounds; a run that ended without its"

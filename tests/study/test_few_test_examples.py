@@ -13,8 +13,8 @@ from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
 from simfl.study.curves import mean_curve
 from simfl.study.effects import main_effects
+from simfl.study.figure_text import difference_in_cell, in_cell
 from simfl.study.means import mean_interval, point_means
-from simfl.study.words import difference_in_cell, in_cell
 
 
 def _runs(base: list[float], own: list[float], examples: int = 10) -> pd.DataFrame:

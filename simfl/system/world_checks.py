@@ -14,7 +14,7 @@ from simfl.system.world import World
 _POSITIVE = ("frequency_min_hz", "frequency_max_hz", "speed_factor", "work_factor", "rate_factor")
 
 
-def sound_world(population: Any, given: Any, clients: int, edges: int) -> World:
+def checked_world(population: Any, given: Any, clients: int, edges: int) -> World:
     """`given` if it is a valid world of these numbers of machines; raises `PartMisbehaves`."""
 
     def refuse(column: str, found: object, accepted: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import simfl
 from simfl.common.notices import Notice
-from simfl.runs.oddities import found
+from simfl.runs.warning_rules import found
 from tests.small import simulated, small
 
 

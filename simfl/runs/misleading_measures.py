@@ -11,7 +11,7 @@ from simfl.runs.runfolder import LoadedRun
 Measures = Mapping[str, Mapping[str, float]]
 
 
-def misread(run: LoadedRun, measures: Measures) -> list[Notice]:
+def misleading_figures(run: LoadedRun, measures: Measures) -> list[Notice]:
     """Warnings of a measured run; `measures` are the figures by their measure's name."""
     rules = (_other_coalitions, _no_indices)
     return [one for rule in rules for one in rule(run, measures)]

@@ -9,7 +9,7 @@ _A_SEARCH = (
     " `steps` to check"
 )
 
-SAID_BESIDE: Mapping[str, str] = {
+FIGURE_NOTES: Mapping[str, str] = {
     "efficiency.efficiency_gap_bound": (
         "shown, not certified: the proof of Theorem 4 has a step (Eq. 42) in the wrong direction,"
         " and a gap above it breaks no law"
@@ -20,10 +20,10 @@ SAID_BESIDE: Mapping[str, str] = {
 """`measure.figure` -> what a reader would not guess from its name."""
 
 
-def said_beside(metrics: Iterable[str]) -> list[str]:
+def figure_notes(metrics: Iterable[str]) -> list[str]:
     """The notes on these figures, one sentence each."""
     asked: dict[str, list[str]] = {}
     for metric in metrics:
-        if metric in SAID_BESIDE:
-            asked.setdefault(SAID_BESIDE[metric], []).append(metric)
+        if metric in FIGURE_NOTES:
+            asked.setdefault(FIGURE_NOTES[metric], []).append(metric)
     return [f"{', '.join(named)}: {what}" for what, named in asked.items()]

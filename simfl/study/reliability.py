@@ -12,7 +12,7 @@ DRAWS = 20
 """Drawn machines in the suggested command; fewer than 19 give no 90 % interval."""
 
 
-def how_sure(run: LoadedRun) -> list[str]:
+def reliability_sentences(run: LoadedRun) -> list[str]:
     """How uncertain the accuracy is, given the number of test examples, and the command for error
     bars.
 

@@ -10,8 +10,8 @@ import pytest
 from simfl.console.comparison import print_comparison
 from simfl.console.run import print_summary
 from simfl.pictures.report.of_run import report_run
+from simfl.runs.figure_notes import FIGURE_NOTES, figure_notes
 from simfl.runs.runfolder import LoadedRun
-from simfl.runs.said_beside import SAID_BESIDE, said_beside
 from simfl.study.comparable import caveat_sentences
 from simfl.study.kinds import kind_of
 from tests.measures.runs import fedcure
@@ -29,15 +29,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
 
 def test_every_figure_is_one_of_a_shipped_measure() -> None:
     """A note on an unknown figure would never be printed."""
-    assert all(kind_of(one) is not None for one in SAID_BESIDE)
+    assert all(kind_of(one) is not None for one in FIGURE_NOTES)
 
 
 def test_a_sentence_names_all_figures_that_it_is_about() -> None:
     """Other figures have no notes."""
-    found = said_beside(["accuracy", "nash_gap.nash_gap", "nash_gap.nash_gap_mean"])
+    found = figure_notes(["accuracy", "nash_gap.nash_gap", "nash_gap.nash_gap_mean"])
 
     assert [one.startswith(GAP) for one in found] == [True]
-    assert said_beside(["efficiency.efficiency_gap", "privacy.epsilon"]) == []
+    assert figure_notes(["efficiency.efficiency_gap", "privacy.epsilon"]) == []
 
 
 def test_tables_of_studies_say_it() -> None:

@@ -18,8 +18,8 @@ from simfl.assembly.registry import build
 from simfl.assembly.simulation import Options
 from simfl.common.notices import ADVICE, Notice
 from simfl.console.run import print_summary
-from simfl.runs.oddities import foreseen, found
 from simfl.runs.runfolder import LoadedRun, RunFolderError
+from simfl.runs.warning_rules import foreseen, found
 from simfl.scenario.shipped import shipped_scenarios
 from simfl.system.catalogue import KINDS, Catalogue, shipped_folder
 from simfl.system.implausible import implausible_figures, implausible_keys

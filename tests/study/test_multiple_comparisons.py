@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from simfl.study.comparisons import paired_differences
-from simfl.study.luck import of_verdicts
+from simfl.study.multiple_comparisons import of_verdicts
 
 
 def _found(figures: np.ndarray) -> pd.DataFrame:

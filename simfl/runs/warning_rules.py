@@ -22,11 +22,11 @@ from simfl.measures.privacy import Privacy
 from simfl.protocols.run import Run
 from simfl.runs.absences import left_before, nobody_left
 from simfl.runs.grid_hours import other_hours
-from simfl.runs.in_vain import mostly_late, mostly_lost
 from simfl.runs.learning_nothing import not_learning
-from simfl.runs.left_out import edge_servers_left_out, never_took_part
-from simfl.runs.reached import target_at_once, target_missed
 from simfl.runs.regressions import equal_targets, equal_targets_of_clients
+from simfl.runs.target_warnings import target_at_once, target_missed
+from simfl.runs.unused_clients import edge_servers_left_out, never_took_part
+from simfl.runs.wasted_rounds import mostly_late, mostly_lost
 from simfl.system.accelerator import Accelerator
 from simfl.system.codecs.base import encoded_bytes
 from simfl.system.implausible import implausible_figures, implausible_keys

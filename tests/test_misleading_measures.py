@@ -12,7 +12,7 @@ import simfl
 from simfl.assembly.assemble import assemble
 from simfl.cli.app import app
 from simfl.measures.privacy import Privacy
-from simfl.runs.oddities import foreseen
+from simfl.runs.warning_rules import foreseen
 from tests.algorithms.loops import scenario
 from tests.small import SEMI_ASYNCHRONOUS, small
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from simfl.study.best import can_be_compared
-from simfl.study.excess import WORST, excesses, is_known, missed
+from simfl.study.bound_excess import WORST, excesses, is_known, missed
 from simfl.study.studyfile import Search
 
 
