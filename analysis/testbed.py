@@ -362,7 +362,7 @@ def filled(page: str) -> str:
         "two_rounds": _two_rounds_table,
         "before": _before_table,
     }
-    values = _values()
+    values = single_figures()
 
     def made(block: re.Match[str]) -> str:
         opening, name, _, closing = block.groups()
@@ -373,7 +373,7 @@ def filled(page: str) -> str:
     return BLOCK.sub(made, page)
 
 
-def _values() -> dict[str, str]:
+def single_figures() -> dict[str, str]:
     """Single figures within the page's sentences."""
     of_rounds, boards = read("predicted"), read("boards")
     off = (of_rounds["predicted"] / of_rounds["measured"] - 1).abs()

@@ -75,3 +75,12 @@ def test_what_the_page_says(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (ratio[rounds & (table["epochs"] == 5)] > 1).all()
     assert (ratio[rounds & (table["clients"] > 10)] < 1).all()
     assert pd.Series(table["high"] > table["low"]).all()
+
+
+def test_what_the_readme_says() -> None:
+    """Its two figures are the page's."""
+    readme = " ".join((testbed.ROOT / "README.md").read_text(encoding="utf-8").split())
+    said = testbed.single_figures()
+
+    worst = f"within {said['worst_seconds']} in time and {said['worst_joules']} in energy"
+    assert worst.replace("%", " %") in readme
