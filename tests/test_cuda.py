@@ -78,7 +78,7 @@ def test_company_shows_only_where_it_is_said(model):
         if largest_difference(one.payload, other.payload) != 0.0
     ]
 
-    warned = "company_may_show" in [one.kind for one in trainer.notices()]
+    warned = "cohort_dependent" in [one.kind for one in trainer.notices()]
     assert warned or not differing, differing
 
 

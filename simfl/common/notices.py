@@ -232,9 +232,9 @@ ADVICE = {
     ),
     "halved_cohorts": (
         "somebody else uses the device, or the memory estimate is too low for this model: the"
-        " results are right, unless company_may_show says otherwise"
+        " results are right, unless cohort_dependent says otherwise"
     ),
-    "company_may_show": (
+    "cohort_dependent": (
         "results may differ in their last bits from those of the same scenario on the same"
         " device: if memory is short, use a device that nobody else uses; otherwise --device cpu"
     ),
@@ -244,7 +244,7 @@ ADVICE = {
 }
 """The kinds of warnings, each with advice. docs/warnings.md has the rules."""
 
-BEFALLS = frozenset({"lost_workers", "refused_workers", "halved_cohorts", "company_may_show"})
+BEFALLS = frozenset({"lost_workers", "refused_workers", "halved_cohorts", "cohort_dependent"})
 """Kinds about incidents on the machines that compute. A resumed run does not meet them again, but
 continues with values that were computed during them.
 """

@@ -35,7 +35,7 @@ class Remark:
 
 WARNINGS = {
     "halved_cohorts": "memory of {} ran out",
-    "company_may_show": "law 1 is not claimed on {}",
+    "cohort_dependent": "results of {} may differ in their last bits from run to run",
 }
 
 
@@ -127,8 +127,8 @@ class PaddedCohorts:
         was = f"cohorts of {size} jobs were halved to {half} ({_steps(shape)})"
         self._remark("halved_cohorts", was)
         if half not in self._same[shape]:
-            unknown = f"{half} jobs are not known to give the bits of {size} ({_steps(shape)})"
-            self._remark("company_may_show", unknown)
+            unknown = f"cohorts of {half} were not compared with those of {size} ({_steps(shape)})"
+            self._remark("cohort_dependent", unknown)
 
     def _check(self, shape: Shape, tasks: Sequence[Task]) -> None:
         """Tests for which cohort sizes, positions and other jobs a job's bits are the same.
@@ -153,9 +153,9 @@ class PaddedCohorts:
             if found is None or not _equal(found, [expected[place] for place in places]):
                 same.clear()
         if not same:
-            why = "the bits of a job depend on its company"
-            where = f"in cohorts of {size} jobs ({_steps(shape)})"
-            self._remark("company_may_show", f"{why} {where}")
+            why = "a job's result depends on the jobs computed with it"
+            where = f"in cohorts of {size} ({_steps(shape)})"
+            self._remark("cohort_dependent", f"{why} {where}")
         for halvings in range(1, HALVINGS_CHECKED + 1):
             smaller = size >> halvings
             if not same or smaller < SMALLEST_COHORT:

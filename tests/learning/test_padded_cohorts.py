@@ -231,8 +231,11 @@ def test_beyond_what_was_checked_the_law_is_not_claimed() -> None:
     )
 
     for one in (trainer, occupied):
-        assert [each.kind for each in one.notices()] == ["halved_cohorts", "company_may_show"]
-        assert "law 1 is not claimed on posing: 2 jobs" in one.notices()[1].message
+        assert [each.kind for each in one.notices()] == ["halved_cohorts", "cohort_dependent"]
+        assert (
+            "results of posing may differ in their last bits from run to run: cohorts of 2"
+            in one.notices()[1].message
+        )
 
 
 def test_a_pair_that_does_not_fit_ends_the_run() -> None:
@@ -276,8 +279,8 @@ def test_bits_that_depend_on_company_are_found_out(
     device.free_bytes = 5 * job_bytes(net, ROWS, 0)
     submit(trainer, 0, PLAIN).result()
 
-    assert found == (["company_may_show"] if what == "place" else [])
-    assert [one.kind for one in trainer.notices()] == ["halved_cohorts", "company_may_show"]
+    assert found == (["cohort_dependent"] if what == "place" else [])
+    assert [one.kind for one in trainer.notices()] == ["halved_cohorts", "cohort_dependent"]
 
 
 def test_a_check_takes_a_few_steps_of_each_shape_once(monkeypatch: pytest.MonkeyPatch) -> None:
