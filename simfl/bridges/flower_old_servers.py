@@ -66,6 +66,13 @@ def _listen(strategy: Any, tell: Tell, tell_model: TellModel) -> None:
     fit, evaluate_clients = strategy.aggregate_fit, strategy.aggregate_evaluate
     evaluate_here = strategy.evaluate
 
+    def with_nodes(configure: Callable[..., Any]) -> Callable[..., Any]:
+        def configured(server_round: int, parameters: Any, client_manager: Any) -> Any:
+            client_manager.num_available()  # a strategy may read `client_manager.clients` itself
+            return configure(server_round, parameters, client_manager)
+
+        return configured
+
     def aggregate_fit(*args: Any, **named: Any) -> Any:
         parameters, metrics = made = fit(*args, **named)
         if parameters is not None:
@@ -89,7 +96,11 @@ def _listen(strategy: Any, tell: Tell, tell_model: TellModel) -> None:
         return made
 
     vars(strategy).update(
-        aggregate_fit=aggregate_fit, aggregate_evaluate=aggregate_evaluate, evaluate=evaluate
+        configure_fit=with_nodes(strategy.configure_fit),
+        configure_evaluate=with_nodes(strategy.configure_evaluate),
+        aggregate_fit=aggregate_fit,
+        aggregate_evaluate=aggregate_evaluate,
+        evaluate=evaluate,
     )
 
 
@@ -128,6 +139,7 @@ def _keep_nodes(grid: Any, client_manager: Any) -> tuple[Any, Event, Event]:
     for name in ("num_available", "all", "sample"):
         setattr(client_manager, name, after_a_look(getattr(client_manager, name)))
     client_manager.wait_for = wait_for
+    look()
     registered = Event()
     registered.set()
     return SimpleNamespace(join=lambda: None), Event(), registered

@@ -53,6 +53,30 @@ def test_an_app_of_the_old_api_runs(old: Path, tmp_path: Path) -> None:
     assert other.rounds["time_s"].iloc[0] > 100 > one.rounds["time_s"].iloc[0]
 
 
+def test_a_strategy_finds_the_nodes_where_their_manager_keeps_them(tmp_path: Path) -> None:
+    """Those that are there in each round, though it asks the manager for nothing."""
+    own = """
+from flwr.common import FitIns, ndarrays_to_parameters
+from small_app.client import network
+
+class Everybody(FedAvg):
+    def configure_fit(self, server_round, parameters, client_manager):
+        given = FitIns(parameters, {"round": server_round})
+        return [(one, given) for one in client_manager.clients.values()]
+
+    def initialize_parameters(self, client_manager):
+        weights = network().state_dict().values()
+        return ndarrays_to_parameters([one.numpy() for one in weights])
+"""
+    server = OLD_SERVER.replace("def server_fn", f"{own}\ndef server_fn").replace(
+        "= FedAvg(", "= Everybody(fraction_evaluate=0.0, "
+    )
+    app = write_app(tmp_path / "app", server=server, client=OLD_CLIENT)
+    done = run(scenario(app), tmp_path / "run")
+
+    assert done.rounds["participants"].tolist() == [4, 4]
+
+
 def test_updates_that_a_strategy_discards_are_in_no_version(tmp_path: Path) -> None:
     """A round with a failure, of a strategy that takes none, of either API."""
     strict = OLD_SERVER.replace("min_available", "accept_failures=False, min_available")
