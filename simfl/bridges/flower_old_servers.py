@@ -76,8 +76,7 @@ def _listen(strategy: Any, tell: Tell, tell_model: TellModel) -> None:
     def aggregate_fit(*args: Any, **named: Any) -> Any:
         parameters, metrics = made = fit(*args, **named)
         if parameters is not None:
-            arrays = parameters_to_ndarrays(parameters)
-            tell_model({str(place): array for place, array in enumerate(arrays)})
+            tell_model(_arrays(parameters))
         else:
             tell_model(None)
         tell("train", single(metrics))
@@ -102,6 +101,15 @@ def _listen(strategy: Any, tell: Tell, tell_model: TellModel) -> None:
         aggregate_evaluate=aggregate_evaluate,
         evaluate=evaluate,
     )
+
+
+def _arrays(parameters: Any) -> dict[str, Any]:
+    """A model's arrays by their places; a model of bytes (trees, say) has none."""
+    try:
+        arrays = parameters_to_ndarrays(parameters)
+    except (TypeError, ValueError, EOFError):  # bytes that are no arrays
+        return {}
+    return {str(place): array for place, array in enumerate(arrays)}
 
 
 def _keep_nodes(grid: Any, client_manager: Any) -> tuple[Any, Event, Event]:

@@ -77,6 +77,44 @@ class Everybody(FedAvg):
     assert done.rounds["participants"].tolist() == [4, 4]
 
 
+def test_trees_of_the_old_api_are_a_model(tmp_path: Path) -> None:
+    """Parameters that are bytes and no arrays, as XGBoost's are."""
+    own = """
+from flwr.common import Parameters
+
+def merged(self, server_round, results, failures):
+    trees = b"".join(one.parameters.tensors[0] for _, one in results)
+    return Parameters(tensor_type="", tensors=[trees]), {}
+
+FedAvg.aggregate_fit = merged
+"""
+    client = """
+    from flwr.client import Client, ClientApp
+    from flwr.common import Code, EvaluateRes, FitRes, Parameters, Status
+
+    OK = Status(Code.OK, "")
+
+    class Trees(Client):
+        def fit(self, ins):
+            return FitRes(OK, Parameters(tensor_type="", tensors=[b"{" * 500]), 40, {})
+
+        def evaluate(self, ins):
+            size = len(ins.parameters.tensors[0])
+            return EvaluateRes(OK, 1.0, 40, {"accuracy": size / 10_000})
+
+    app = ClientApp(client_fn=lambda context: Trees())
+    """
+    server = OLD_SERVER.replace("def server_fn", f"{own}\ndef server_fn").replace(
+        "= FedAvg(", "= FedAvg(initial_parameters=Parameters(tensor_type='', tensors=[b'0']), "
+    )
+    app = write_app(tmp_path / "app", server=server, client=client)
+    work = [f"protocol.work.{kind}.dense=1e4" for kind in ("train", "evaluate")]
+    done = run(scenario(app, *work), tmp_path / "run")
+
+    assert done.rounds["participants"].tolist() == [4, 4]
+    assert done.rounds["accuracy"].tolist() == [0.2, 0.2]
+
+
 def test_updates_that_a_strategy_discards_are_in_no_version(tmp_path: Path) -> None:
     """A round with a failure, of a strategy that takes none, of either API."""
     strict = OLD_SERVER.replace("min_available", "accept_failures=False, min_available")
