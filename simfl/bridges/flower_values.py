@@ -22,6 +22,7 @@ from flwr.app import Message
 
 from simfl.algorithms.base import ServerState, Work
 from simfl.bridges.app_folder import place_in
+from simfl.bridges.files_read import FilesRead
 from simfl.bridges.flower_app import (
     CLIENT_APP_RAISED,
     TRAINING_STAGE,
@@ -118,6 +119,7 @@ class AppValues(TimingOnly):
         self._app: FlowerApp | None = None
         self.open_until_closed = ExitStack()
         self._seen_kinds: set[str] = set()
+        self._files = FilesRead()
         self._counts = {"asked": 0, "trained": 0, "reused": 0}
         self._client_s = 0.0
         self._errors: list[str] = []
@@ -197,7 +199,7 @@ class AppValues(TimingOnly):
         began = time.perf_counter()
         seed = self._streams.seed("flower.client", client, number)
         try:
-            with generators(seed), self._work.watching(kind) as call:
+            with generators(seed), self._files.listening(), self._work.watching(kind) as call:
                 reply, after = self._app.call_client(message, client, self._clients, state)
         except (Exception, SystemExit) as error:  # an app may raise anything, or exit
             place = place_in(self._app.folder, error)
@@ -402,6 +404,12 @@ class AppValues(TimingOnly):
                 " torch operations that could be counted: they took no time and no energy"
             )
             found.append(notice("uncounted_work", message, self._unseen))
+        if changed := sorted(self._files.changed):
+            message = (
+                f"the ClientApps read {len(changed)} files that had changed since they were read"
+                f" before ({changed[0]}): a memory that no run resets and no reused answer restores"
+            )
+            found.append(notice("changing_files", message, len(changed)))
         doubts = [*self._doubts.values(), *self._not_found()]
         if doubts:
             found.append(notice("doubtful_figures", "; ".join(doubts), len(doubts)))

@@ -57,6 +57,10 @@ ADVICE = {
         "declare the work of such messages (protocol.work.train), unless they computed nothing,"
         " as a client that only adds noise to what it got"
     ),
+    "changing_files": (
+        "keep what a node remembers in context.state; or else remove the files before each run, and"
+        " let every run train anew (--reuse with a new folder; no --resume)"
+    ),
     "doubtful_figures": (
         "name the metrics in protocol.accuracy and protocol.loss; everything that reads an"
         " accuracy (stop.accuracy, targets, measures) expects a share from 0 to 1"
@@ -161,7 +165,8 @@ ADVICE = {
     ),
     "no_version": (
         "let the run last longer than a round (stop.time_s), and check availability, deadlines"
-        " and faults: seconds, joules and bytes are those of rounds without a result"
+        " and faults, unless a Flower app sends no model to train: seconds, joules and bytes are"
+        " those of rounds without a result"
     ),
     "unevaluated_end": (
         "use a smaller evaluate.every, or end with stop.versions, whose last version is always"

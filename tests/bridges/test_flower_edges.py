@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,31 @@ FedAvg.aggregate_fit = merged
 
     assert done.rounds["participants"].tolist() == [4, 4]
     assert done.rounds["accuracy"].tolist() == [0.2, 0.2]
+
+
+def test_a_memory_in_files_is_told(tmp_path: Path) -> None:
+    """A file that a client writes for its next round, not one that is only read or written."""
+    memory = """
+    from pathlib import Path
+    own = Path("own_{}.txt".format(context.node_config["partition-id"]))
+    before = own.read_text() if own.exists() and READS else Path(__file__).read_text()
+    own.write_text(f"{len(before)}{before[:9]}")
+"""
+    kinds = []
+    for reads in (False, True):
+        head = "def train(message, context):"
+        client = CLIENT.replace(head, head + memory.replace("READS", str(reads)))
+        app = write_app(tmp_path / f"app_{reads}", client=client)
+        here = tmp_path / f"here_{reads}"
+        here.mkdir()
+        with chdir(here):
+            done = run(scenario(app, run_config={"rounds": 3}), tmp_path / f"run_{reads}")
+        kinds.append([one.kind for one in done.warnings])
+        told = [one.message for one in done.warnings if one.kind == "changing_files"]
+
+    assert "changing_files" not in kinds[0]
+    assert told[0].startswith("the ClientApps read 4 files that had changed")
+    assert str(tmp_path / "here_True" / "own_0.txt") in told[0]
 
 
 def test_updates_that_a_strategy_discards_are_in_no_version(tmp_path: Path) -> None:
