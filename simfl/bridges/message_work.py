@@ -151,7 +151,12 @@ class MessageWork:
             elif known not in self._known:
                 self._known[known] = self._model(call)
                 self._wanted.add(kind)  # the operations of the next such message are counted
-            return Work(rows, steps, self._known[known], _held_bytes(call))
+            model = self._known[known]
+            if model.forward_flops:
+                return Work(rows, steps, model, _held_bytes(call))
+            if _asks(kind):
+                return NOTHING
+            raise UnknownWork("its torch modules multiply nothing (embeddings alone, say)")
         return self._without_model(kind, call, examples, idle)
 
     def broken_off(self, kind: str, call: Call) -> Work:
@@ -169,7 +174,8 @@ class MessageWork:
             model = self._known[known] if known in self._known else self._model(call)
         except UnknownWork:
             return NOTHING
-        return Work(rows, steps, model, _held_bytes(call)) if rows else NOTHING
+        counts = rows and model.forward_flops
+        return Work(rows, steps, model, _held_bytes(call)) if counts else NOTHING
 
     def declares(self, kind: str, examples: float | None) -> Work | None:
         """The declared work of such a message; None if it is counted."""

@@ -274,6 +274,21 @@ def test_what_cannot_be_counted_is_said() -> None:
         counter.of("train", call, 10)
 
 
+def test_a_model_that_multiplies_nothing_has_no_cost() -> None:
+    """Factors of users and films, multiplied one by one: training has to be declared."""
+    factors, counter = nn.Embedding(9, 4), MessageWork({}, None)
+    for kind in ("train", "query.factors"):
+        with counter.watching(kind) as call:
+            rows = torch.arange(6)
+            (factors(rows) * factors(rows + 1)).sum(1).mean().backward()
+        if kind == "train":
+            with pytest.raises(UnknownWork, match="embeddings alone"):
+                counter.of(kind, call, 6)
+        else:
+            assert counter.of(kind, call, 6).examples == 0.0
+        assert counter.broken_off(kind, call).examples == 0.0
+
+
 def test_a_client_that_skips_a_round_takes_nothing() -> None:
     """Whoever comes first; the next one is looked at closely, also in a run that goes on."""
 
