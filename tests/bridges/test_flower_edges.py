@@ -83,11 +83,10 @@ def test_trees_of_the_old_api_are_a_model(tmp_path: Path) -> None:
     own = """
 from flwr.common import Parameters
 
-def merged(self, server_round, results, failures):
-    trees = b"".join(one.parameters.tensors[0] for _, one in results)
-    return Parameters(tensor_type="", tensors=[trees]), {}
-
-FedAvg.aggregate_fit = merged
+class OfTrees(FedAvg):
+    def aggregate_fit(self, server_round, results, failures):
+        trees = b"".join(one.parameters.tensors[0] for _, one in results)
+        return Parameters(tensor_type="", tensors=[trees]), {}
 """
     client = """
     from flwr.client import Client, ClientApp
@@ -106,7 +105,7 @@ FedAvg.aggregate_fit = merged
     app = ClientApp(client_fn=lambda context: Trees())
     """
     server = OLD_SERVER.replace("def server_fn", f"{own}\ndef server_fn").replace(
-        "= FedAvg(", "= FedAvg(initial_parameters=Parameters(tensor_type='', tensors=[b'0']), "
+        "= FedAvg(", "= OfTrees(initial_parameters=Parameters(tensor_type='', tensors=[b'0']), "
     )
     app = write_app(tmp_path / "app", server=server, client=client)
     work = [f"protocol.work.{kind}.dense=1e4" for kind in ("train", "evaluate")]
