@@ -32,13 +32,17 @@ def cycles_of(
     return amounts(given, examples.shape, processor, method)
 
 
-def unpowered_cycles_of(processor: Processor, steps: FloatArray) -> FloatArray:
-    """`Processor.unpowered_cycles`; raises `PartMisbehaves`."""
+def unpowered_cycles_of(processor: Processor, steps: FloatArray, cycles: FloatArray) -> FloatArray:
+    """`Processor.unpowered_cycles` of training in so many `cycles`; raises `PartMisbehaves`."""
     with at_work(processor, "unpowered_cycles"):
         given = processor.unpowered_cycles(steps)
     if not is_users_own(processor):
         return given
-    return amounts(given, steps.shape, processor, "unpowered_cycles")
+    found = amounts(given, steps.shape, processor, "unpowered_cycles")
+    if (too_many := found > cycles).any():
+        accepted = f"at most the {cycles[too_many][0]:g} cycles of the training"
+        raise misbehaves(processor, "unpowered_cycles", float(found[too_many][0]), accepted)
+    return found
 
 
 def flops_cycles_of(processor: Processor, flops: ArrayLike) -> FloatArray:

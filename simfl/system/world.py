@@ -399,8 +399,9 @@ class World:
         duration_s, dynamic_j, static_j = np.empty((3, len(clients)))
         for device, own in self._by_device(clients):
             cost = compute_cost_of(device.processor, cycles[own], frequency_hz[own])
-            waited = (
-                unpowered_cycles_of(device.processor, batches[own]) * self.work_factor[clients[own]]
+            factor = self.work_factor[clients[own]]
+            waited = factor * unpowered_cycles_of(
+                device.processor, batches[own], nominal[own] / factor
             )
             powered = 1.0 - np.divide(
                 waited, nominal[own], out=np.zeros_like(waited), where=waited > 0

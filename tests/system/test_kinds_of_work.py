@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from simfl.assembly.simulation import _NO_WEIGHTS
+from simfl.common.arrays import FloatArray
+from simfl.common.contract import PartMisbehaves
 from simfl.common.model_work import ModelWork
 from simfl.system.accelerator import Accelerator, Mode
 from simfl.system.catalogue import Catalogue
+from simfl.system.checked_costs import unpowered_cycles_of
 from simfl.system.cost import MissingCost
 from simfl.system.cpu import Cpu
 from simfl.system.measured import MeasuredProcessor
@@ -219,3 +223,25 @@ def test_boards_take_what_was_measured(board: str, measured_s: dict[str, float])
         assert took_s == pytest.approx(wanted_s, rel=0.001), model
         slow_s = float(processor.compute(cycles, processor.frequency_max_hz / 2).duration_s)
         assert slow_s == pytest.approx(2 * took_s)
+
+
+def test_a_processor_that_waits_longer_than_it_trains_is_named() -> None:
+    """More unpowered cycles than cycles would be negative joules."""
+
+    class Sleepy(Accelerator):
+        def unpowered_cycles(self, steps: ArrayLike) -> FloatArray:
+            return 100.0 * np.asarray(steps, dtype=float)
+
+    processor = Sleepy(
+        flops_per_s=1e9,
+        efficiency=0.5,
+        frequency_min_hz=1e8,
+        frequency_max_hz=1e9,
+        power_active_w=10.0,
+        power_idle_w=2.0,
+    )
+    steps = np.array([1.0, 3.0])
+
+    assert unpowered_cycles_of(processor, steps, np.array([100.0, 300.0])).tolist() == [100, 300]
+    with pytest.raises(PartMisbehaves, match=r"Sleepy.unpowered_cycles gave 300.* at most the 299"):
+        unpowered_cycles_of(processor, steps, np.array([100.0, 299.0]))
