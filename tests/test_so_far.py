@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +14,7 @@ import simfl
 from simfl.assembly.simulation import Options
 from simfl.cli.app import app
 from simfl.pictures.report import page
+from simfl.protocols.run import Run
 from simfl.runs import tables_so_far
 from simfl.runs.runfolder import LoadedRun, RunFolderError
 from simfl.runs.so_far import so_far
@@ -115,9 +116,9 @@ def test_tables_take_little_of_a_runs_time(monkeypatch: pytest.MonkeyPatch, tmp_
     now = iter([0.0, 2.0, 201.0, 202.5, 203.0])
     monkeypatch.setattr(tables_so_far, "write_rounds", lambda *_: written.append(1.0))
     monkeypatch.setattr(tables_so_far.time, "monotonic", lambda: next(now))
-    tables = tables_so_far.TablesSoFar(tmp_path)
+    tables, unread = tables_so_far.TablesSoFar(tmp_path), cast(Run, object())
 
     for _ in range(3):
-        tables.write(None)  # type: ignore[arg-type]
+        tables.write(unread)
 
     assert len(written) == 2

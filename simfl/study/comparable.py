@@ -204,7 +204,7 @@ def _agreeing(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
     """A sentence about learned figures that agree for seeds that learned different models.
 
     Accuracies that are shares of test examples are not among them: they get the interval of
-    `coarse.py`.
+    `few_test_examples.py`.
     """
     if "loss" not in runs or "point" not in runs:
         return []

@@ -61,7 +61,7 @@ def paired_differences(
     - seeds, pairs, baseline_mean, mean, difference (level - baseline);
     - ci_low and ci_high: Student's interval with `confidence`. For a yes-or-no figure,
       `yes_or_no.of_difference`; for an accuracy on few test examples whose difference is the same
-      in all pairs although their models differ, the interval of `coarse.py`;
+      in all pairs although their models differ, the interval of `few_test_examples.py`;
     - relative (difference / |baseline_mean|), relative_low and relative_high (Fieller's interval;
       NaN if the baseline may be zero);
     - effect_size, effect_low and effect_high (`effect_size.py`: Hedges' g_av with Algina and
@@ -250,7 +250,7 @@ def _p_value(differences: np.ndarray, step: float) -> float:
 def half_width(values: np.ndarray, confidence: float = CONFIDENCE, step: float = 0.0) -> float:
     """Half of Student's confidence interval for the mean of `values`; NaN below two values.
 
-    For equal values of a figure that changes in steps, its width follows `coarse.py`.
+    For equal values of a figure that changes in steps, its width follows `few_test_examples.py`.
     """
     if values.size < 2:
         return math.nan

@@ -66,7 +66,7 @@ def mean_curve(
 
     Columns: `x`, `y`, `y`_low and `y`_high, the last two being Student's interval for the mean at
     that x, cut to the figure's possible range; NaN for a single run. With a `step`, the interval
-    also has a width where all runs agree (`coarse.py`).
+    also has a width where all runs agree (`few_test_examples.py`).
     """
     columns = [x, y, f"{y}_low", f"{y}_high"]
     if not curves or not all(places.size for places, _ in curves):

@@ -32,8 +32,8 @@ def main_effects(
     half the width of Student's 95 % interval over `replications`. One row per factor and level:
     blocks, effect, ci. If the effect on a yes-or-no figure is the same with every seed, ci is NaN:
     a few seeds do not show that it always is. For an accuracy on few test examples, ci is then that
-    of `coarse.py`. Blocks in which a level or a figure is missing are left out; a factor without a
-    complete block has no rows, nor has a figure that is not `explainable`.
+    of `few_test_examples.py`. Blocks in which a level or a figure is missing are left out; a factor
+    without a complete block has no rows, nor has a figure that is not `explainable`.
     """
     table = judged(table, metric)
     rows = []

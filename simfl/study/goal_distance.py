@@ -1,7 +1,7 @@
 """How far the settings of a search are from its goal.
 
 A search learns more from a setting that just misses a bound than from one that fails outright. So
-an exceeded bound has a size (`excess.py`), and so does an objective that is not known.
+an exceeded bound has a size (`bound_excess.py`), and so does an objective that is not known.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def point_means(
     others have beside these; `reason` has why they ended, a line each. METRIC_runs counts `runs`
     and `diverged`, METRIC_count those that METRIC is known of (of a run that diverged, targets
     alone). METRIC_ci is half the width of Student's 95 % interval of the mean (of an accuracy of
-    few test examples that all seeds agree in, that of `coarse.py`), METRIC_low and
+    few test examples that all seeds agree in, that of `few_test_examples.py`), METRIC_low and
     METRIC_high its ends, cut to what the figure can be (`figures.cut`); NaN below two runs. Of a
     target that some runs missed there is no mean: METRIC_median is the median over all runs, or
     METRIC_above what that lies above, and from six runs on METRIC_median_low and
@@ -114,7 +114,7 @@ def mean_interval(
 
     That is between `bounds`, by default those of the figure's name (`figures.bounds_of`).
     For a figure that says yes or no of each run, that of `yes_or_no.of_share`; for one that moves
-    in steps and is always the same, that of `coarse.py`. NaN below two values.
+    in steps and is always the same, that of `few_test_examples.py`. NaN below two values.
     """
     if values.size < 2:
         return math.nan, math.nan

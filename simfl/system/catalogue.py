@@ -6,8 +6,8 @@ fields of `Region`. A processor or link is a part with a `name`: one of this pac
 path to a user's class, where files are relative to the profile's folder. `sources` maps field paths
 ("processor.kappa") to the source of the figure; `unverified` lists those without a source;
 `uncertainty` and `calibrated` are added by calibration. A figure may be given with its interval
-(uncertainty.py); a catalogue may contain the machines of a draw (drawn.py). The comment at the head
-of a file describes the item.
+(uncertainty.py); a catalogue may contain the machines of a draw (hardware_draws.py). The comment at
+the head of a file describes the item.
 """
 
 from __future__ import annotations
