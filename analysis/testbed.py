@@ -399,6 +399,7 @@ def single_figures() -> dict[str, str]:
         "held_five": count(five),
         "held_boards": count(of_boards),
         "held_more": count(~five & seconds),
+        "held_server": count(~five & (of_rounds["quantity"] == "server_j")),
         "worst_board": f"{own.max():.0%}",
         "median_width": f"{width.median():.0%}",
         "two_rounds_worst": f"{two_off:.0%}",
