@@ -37,7 +37,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
     text = (
         (shipped_folder() / "rpi_4b.yaml")
         .read_text(encoding="utf-8")
-        .replace("  bandwidth_bytes_per_s", "  seconds_per_step: 0.01\n  bandwidth_bytes_per_s", 1)
+        .replace(
+            "  bandwidth_bytes_per_s",
+            "  seconds_per_step: 0.01\n  seconds_per_training: 0.5\n  bandwidth_bytes_per_s",
+            1,
+        )
     )
     (folder / "rpi_4b.yaml").write_text(text)
     scenario = small(
@@ -124,7 +128,8 @@ def test_computations(run: LoadedRun) -> None:
         assert row["frequency_hz"] == {"rpi_4b": 1.5e9}.get(row["device"], 1.4016e9)
         steps = EPOCHS * np.ceil(row["num_examples"] / BATCH)
         nominal = row["cycles_per_example"] * EPOCHS * row["num_examples"]
-        cycles = (nominal + row["cycles_per_step"] * steps) / row["speed_factor"]
+        nominal += row["cycles_per_step"] * steps + row["cycles_per_training"]
+        cycles = nominal / row["speed_factor"]
         duration_s = cycles / (processor["cores"] * row["frequency_hz"])
         core_s = cycles / row["frequency_hz"]
         tail_s = min(duration_s, link["tail_s"])
@@ -142,7 +147,7 @@ def test_accelerators_wait_at_a_share_of_their_power(tmp_path: Path) -> None:
     text = (shipped_folder() / "jetson_nano.yaml").read_text(encoding="utf-8")
     found = {}
     for key in ("  stall_utilization: 0.2\n", ""):
-        fixed = f"  seconds_per_step: 0.01\n{key}  efficiency"
+        fixed = f"  seconds_per_step: 0.01\n  seconds_per_training: 0.7\n{key}  efficiency"
         (tmp_path / "jetson_nano.yaml").write_text(text.replace("  efficiency", fixed, 1))
         scenario = small(
             population={
@@ -164,8 +169,9 @@ def test_accelerators_wait_at_a_share_of_their_power(tmp_path: Path) -> None:
         for row in rows_of(run, "compute"):
             steps = EPOCHS * np.ceil(row["num_examples"] / BATCH)
             nominal = row["cycles_per_example"] * EPOCHS * row["num_examples"]
-            nominal += row["cycles_per_step"] * steps
-            fixed = processor["seconds_per_step"] * processor["frequency_max_hz"] * steps
+            nominal += row["cycles_per_step"] * steps + row["cycles_per_training"]
+            fixed_s = processor["seconds_per_step"] * steps + processor["seconds_per_training"]
+            fixed = fixed_s * processor["frequency_max_hz"]
             powered = row["cycles"] * (1.0 - (1.0 - share) * fixed / nominal)
             active_j = added_w * powered / processor["frequency_max_hz"]
             assert row["dynamic_j"] == pytest.approx(active_j, **CLOSE)
@@ -187,7 +193,11 @@ def test_work_of_a_float_rated_processor(run: LoadedRun) -> None:
         cycles = 3 * (dense / rate + traffic_bytes / bandwidth) * per_s * row["work_factor"]
         assert row["cycles_per_example"] == pytest.approx(cycles, **CLOSE)
         step_s = {"rpi_4b": 0.01}.get(row["device"], 0.0)
+        training_s = {"rpi_4b": 0.5}.get(row["device"], 0.0)
         assert processor["seconds_per_step"] == step_s
+        assert row["cycles_per_training"] == pytest.approx(
+            training_s * per_s * row["work_factor"], **CLOSE
+        )
         assert row["cycles_per_step"] == pytest.approx(step_s * per_s * row["work_factor"], **CLOSE)
 
 

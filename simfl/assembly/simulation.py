@@ -100,6 +100,8 @@ class Options:
 
 _NO_KINDS = "rates=None, bandwidth_bytes_per_s=None, seconds_per_step=0.0, seconds_per_place=0.0, "
 
+_NO_FIXED_TIME = "seconds_per_training=0.0, "
+
 _NO_WEIGHTS = ", update=None, kernels=None)"
 
 _NO_LIMIT = "memory_bytes=None, b"
@@ -111,6 +113,7 @@ def digest(resolved: Scenario, world: World) -> str:
     machines = [repr(machine) for machine in (*world.devices, *world.links, *servers)]
     # Figures that were added later: without them, the digest of a run stays the same.
     machines = [one.replace(", cycles_per_example=None)", ")") for one in machines]
+    machines = [one.replace(_NO_FIXED_TIME, "") for one in machines]
     machines = [one.replace(_NO_KINDS, "").replace(_NO_WEIGHTS, ")") for one in machines]
     machines = [one.replace(_NO_LIMIT, "memory_bytes=4000000000.0, b") for one in machines]
     return make_key(resolved.digest, machines)

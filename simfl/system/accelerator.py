@@ -29,8 +29,8 @@ class Accelerator(MeasuredProcessor):
 
     A clock below the highest is a utilisation u = f / f_max: work takes longer, and costs the same
     joules beyond idle power. DVFS is described by `modes`, of which a population chooses one. Watts
-    measured at `measured_hz` hold at that clock. u is `stall_utilization` during the fixed time of
-    a step (`seconds_per_step`), in which it waits for kernels or data.
+    measured at `measured_hz` hold at that clock. u is `stall_utilization` during fixed times
+    (`seconds_per_step`, `seconds_per_training`), in which it waits for kernels or data.
     """
 
     flops_per_s: Annotated[float | None, "> 0", "sustained float32 operations per second"] = None
@@ -49,7 +49,7 @@ class Accelerator(MeasuredProcessor):
         tuple[float, ...] | None, "the existing clock frequencies, ascending; null: any"
     ] = None
     stall_utilization: Annotated[
-        float, ">= 0", "<= 1", "utilisation during seconds_per_step, while it waits for its host"
+        float, ">= 0", "<= 1", "utilisation during fixed times, while it waits for its host"
     ] = 1.0
     modes: Annotated[Mapping[str, Mode], "power modes by name"] = field(default_factory=dict)
     cycles_per_example: Annotated[
@@ -128,9 +128,10 @@ class Accelerator(MeasuredProcessor):
             return self.cycles_per_example * np.asarray(examples, dtype=float)
         return super().cycles(examples, forward_flops)
 
-    def unpowered_cycles(self, steps: ArrayLike) -> FloatArray:
-        """Those of the fixed times of so many steps, but for the share that draws power."""
+    def unpowered_cycles(self, steps: ArrayLike, trainings: ArrayLike = 0.0) -> FloatArray:
+        """Those of the fixed times of steps and trainings, but for the share that draws power."""
         waiting_s = self.seconds_per_step * np.asarray(steps, dtype=float)
+        waiting_s = waiting_s + self.seconds_per_training * np.asarray(trainings, dtype=float)
         return (1.0 - self.stall_utilization) * waiting_s * self.cycles_per_s
 
     @property

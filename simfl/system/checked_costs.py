@@ -32,10 +32,21 @@ def cycles_of(
     return amounts(given, examples.shape, processor, method)
 
 
-def unpowered_cycles_of(processor: Processor, steps: FloatArray, cycles: FloatArray) -> FloatArray:
-    """`Processor.unpowered_cycles` of training in so many `cycles`; raises `PartMisbehaves`."""
+def cycles_per_training_of(processor: Processor) -> float:
+    """`Processor.cycles_per_training`, checked; raises `PartMisbehaves`."""
+    with at_work(processor, "cycles_per_training"):
+        given = processor.cycles_per_training
+    if not is_users_own(processor):
+        return given
+    return float(amounts(given, (), processor, "cycles_per_training"))
+
+
+def unpowered_cycles_of(
+    processor: Processor, steps: FloatArray, trainings: FloatArray, cycles: FloatArray
+) -> FloatArray:
+    """`Processor.unpowered_cycles` of trainings in so many `cycles`; raises `PartMisbehaves`."""
     with at_work(processor, "unpowered_cycles"):
-        given = processor.unpowered_cycles(steps)
+        given = processor.unpowered_cycles(steps, trainings)
     if not is_users_own(processor):
         return given
     found = amounts(given, steps.shape, processor, "unpowered_cycles")

@@ -26,7 +26,7 @@ def client_columns(world: World, work: ModelWork) -> dict[str, Any]:
 
     Rates are those of its link times its own factor, for a radio channel's factor of 1. Positions
     are included if some link depends on them, batteries if some device has one, and cycles per step
-    if steps take some device a time that does not depend on examples.
+    and per training if these take some device a time that does not depend on examples.
     """
     clients = np.arange(world.num_clients)
     rate_bps = {
@@ -47,6 +47,9 @@ def client_columns(world: World, work: ModelWork) -> dict[str, Any]:
     step_cycles = world.cycles(clients, 0.0, work, 1.0)
     if step_cycles.any():
         columns["cycles_per_step"] = step_cycles
+    training_cycles = world.cycles(clients, 0.0, work, 0.0, 1.0)
+    if training_cycles.any():
+        columns["cycles_per_training"] = training_cycles
     if any(link.needs_places for link in world.links):
         columns["x_m"], columns["y_m"] = world.position_m.T
     battery_j = [device.battery_j for device in world.devices]

@@ -51,6 +51,7 @@ _TIMES = frozenset(
         "seconds_per_batch",
         "seconds_per_step",
         "seconds_per_place",
+        "seconds_per_training",
         "overhead_s",
         "rtt_s",
         "jitter_s",
@@ -94,6 +95,7 @@ _OF_TRAINING = (
     "seconds_per_batch",
     "seconds_per_step",
     "seconds_per_place",
+    "seconds_per_training",
 )
 """Figures whose increase makes training take longer."""
 

@@ -9,6 +9,7 @@ Rates by kind of work, traffic over a bandwidth and fixed times predict the seco
     t = (3 sum over kinds of FLOPs / rate + 3 traffic / bandwidth) examples
         + (sum over kinds of a step's operations / rate + seconds_per_place places
            + seconds_per_step) steps
+        + seconds_per_training
 
 at `measured_hz`, with a model's work as counted by `ModelWork`. All of it is converted to cycles
 and scales with the clock, except for the processor's `memory_bound` share: see docs/hardware.md.
@@ -44,6 +45,11 @@ class MeasuredProcessor(Processor):
     seconds_per_place: Annotated[
         float, ">= 0", "fixed time in a step for every position of a recurrent layer"
     ] = 0.0
+    seconds_per_training: Annotated[
+        float,
+        ">= 0",
+        "fixed time of every local training (loading code and data), beside any of these keys",
+    ] = 0.0
     seconds_per_example: Annotated[
         float | None, "> 0", "measured seconds to train on one example, for any model"
     ] = field(default=None, repr=False)
@@ -61,6 +67,11 @@ class MeasuredProcessor(Processor):
     @abstractmethod
     def cycles_per_s(self) -> float:
         """Cycles per second, over all cores, at the highest clock."""
+
+    @property
+    def cycles_per_training(self) -> float:
+        """Cycles in the fixed time of a training."""
+        return self.seconds_per_training * self.cycles_per_s
 
     @property
     def goes_by_kind(self) -> bool:
@@ -113,6 +124,7 @@ class MeasuredProcessor(Processor):
             and self.bandwidth_bytes_per_s * factor,
             "seconds_per_step": self.seconds_per_step / factor,
             "seconds_per_place": self.seconds_per_place / factor,
+            "seconds_per_training": self.seconds_per_training / factor,
         }
 
     def refuse_kinds(self, name: str) -> None:

@@ -66,8 +66,13 @@ class Processor(ABC):
         flops = None if work is None else work.forward_flops
         return self.cycles(examples, flops, example_bits)
 
-    def unpowered_cycles(self, steps: ArrayLike) -> FloatArray:
-        """Of the cycles of so many training steps, those that draw nothing beyond idle power.
+    @property
+    def cycles_per_training(self) -> float:
+        """Cycles of every local training beside its steps and examples; 0 by default."""
+        return 0.0
+
+    def unpowered_cycles(self, steps: ArrayLike, trainings: ArrayLike = 0.0) -> FloatArray:
+        """Of the cycles of so many steps and trainings, those that draw nothing beyond idle power.
 
         None, unless a subclass knows better: `compute` says what the others draw.
         """

@@ -20,7 +20,12 @@ from simfl.common.model_work import ModelWork
 from simfl.streams import Streams
 from simfl.system.across_backhaul import AcrossBackhaul, check_rules
 from simfl.system.catalogue import Profile
-from simfl.system.checked_costs import compute_cost_of, cycles_of, unpowered_cycles_of
+from simfl.system.checked_costs import (
+    compute_cost_of,
+    cycles_of,
+    cycles_per_training_of,
+    unpowered_cycles_of,
+)
 from simfl.system.codecs.base import Codec
 from simfl.system.codecs.float32 import Float32
 from simfl.system.cost import ComputeCost, MissingCost
@@ -221,16 +226,19 @@ class World:
         examples: ArrayLike,
         work: ModelWork | float | None,
         steps: ArrayLike = 0.0,
+        trainings: ArrayLike = 0.0,
     ) -> FloatArray:
         """Nominal cycles, before noise, of training on `examples` in `steps` steps.
 
-        `examples` and `steps` include passes and the brief's work. `work` is the model's; a number
-        is that of a forward pass's operations, all of them in dense layers.
+        `examples` and `steps` include passes and the brief's work, `trainings` is how often the
+        fixed time of a training is spent. `work` is the model's; a number is that of a forward
+        pass's operations, all of them in dense layers.
         """
         asked = _indices(clients)
         of_model = ModelWork(dense=work) if isinstance(work, int | float) else work
         rows = np.broadcast_to(np.asarray(examples, dtype=float), asked.shape)
         batches = np.broadcast_to(np.asarray(steps, dtype=float), asked.shape)
+        times = np.broadcast_to(np.asarray(trainings, dtype=float), asked.shape)
         total = np.empty(len(asked))
         for device, own in self._by_device(asked):
             try:
@@ -239,6 +247,7 @@ class World:
                 )
             except MissingCost as missing:
                 raise missing.of(device.name) from missing
+            total[own] += times[own] * cycles_per_training_of(device.processor)
         return total * self.work_factor[asked]
 
     def levels(self, client: int) -> FloatArray | None:
@@ -393,7 +402,9 @@ class World:
         noise = lognormal(self.streams, sigma, "compute", clients, rounds)
         noise = noise * self._straggling(clients, rounds)
         examples, steps = training
-        nominal = self.cycles(clients, examples, work, steps)
+        rows = np.broadcast_to(np.asarray(examples, dtype=float), clients.shape)
+        trainings = (rows > 0).astype(float)
+        nominal = self.cycles(clients, rows, work, steps, trainings)
         cycles = nominal * noise / self.speed_factor[clients]
         batches = np.broadcast_to(np.asarray(steps, dtype=float), clients.shape)
         duration_s, dynamic_j, static_j = np.empty((3, len(clients)))
@@ -401,7 +412,7 @@ class World:
             cost = compute_cost_of(device.processor, cycles[own], frequency_hz[own])
             factor = self.work_factor[clients[own]]
             waited = factor * unpowered_cycles_of(
-                device.processor, batches[own], nominal[own] / factor
+                device.processor, batches[own], trainings[own], nominal[own] / factor
             )
             powered = 1.0 - np.divide(
                 waited, nominal[own], out=np.zeros_like(waited), where=waited > 0

@@ -121,6 +121,24 @@ def test_an_accelerator_draws_a_share_while_it_waits_for_its_host() -> None:
         assert not none.unpowered_cycles(np.array([5.0, 0.0])).any()
 
 
+def test_the_fixed_time_of_a_training_goes_with_the_clock_and_waits_as_steps_do() -> None:
+    """Whatever the processor is given as its speed; half the clock, twice the time."""
+    modes = {"slow": Mode(frequency_max_hz=1e9, power_active_w=5.0)}
+    fixed = {"seconds_per_training": 3.0}
+    for processor in (gpu(**fixed), gpu(modes=modes, **fixed), cpu(**fixed)):
+        assert processor.cycles_per_training == pytest.approx(3.0 * processor.cycles_per_s)
+    at_half = gpu(measured_hz=1e9, **fixed)
+    assert at_half.cycles_per_training == pytest.approx(3.0 * 1e9)
+    slow = gpu(modes=modes, **fixed).in_mode("slow")
+    assert slow.cycles_per_training / slow.cycles_per_s == pytest.approx(6.0)
+    waiting = gpu(stall_utilization=0.25, seconds_per_step=0.0, **fixed)
+    assert waiting.unpowered_cycles(9.0, 2.0) == pytest.approx(
+        2 * 0.75 * waiting.cycles_per_training
+    )
+    assert not gpu(**fixed).unpowered_cycles(0.0, 1.0)
+    assert not gpu().cycles_per_training
+
+
 def test_kinds_without_a_rate_go_at_the_one_rate() -> None:
     """And tables, weights, traffic and steps take no time where nobody says so."""
     one = cpu(
@@ -229,7 +247,7 @@ def test_a_processor_that_waits_longer_than_it_trains_is_named() -> None:
     """More unpowered cycles than cycles would be negative joules."""
 
     class Sleepy(Accelerator):
-        def unpowered_cycles(self, steps: ArrayLike) -> FloatArray:
+        def unpowered_cycles(self, steps: ArrayLike, trainings: ArrayLike = 0.0) -> FloatArray:
             return 100.0 * np.asarray(steps, dtype=float)
 
     processor = Sleepy(
@@ -240,8 +258,9 @@ def test_a_processor_that_waits_longer_than_it_trains_is_named() -> None:
         power_active_w=10.0,
         power_idle_w=2.0,
     )
-    steps = np.array([1.0, 3.0])
+    steps, none = np.array([1.0, 3.0]), np.zeros(2)
+    enough = np.array([100.0, 300.0])
 
-    assert unpowered_cycles_of(processor, steps, np.array([100.0, 300.0])).tolist() == [100, 300]
+    assert unpowered_cycles_of(processor, steps, none, enough).tolist() == [100, 300]
     with pytest.raises(PartMisbehaves, match=r"Sleepy.unpowered_cycles gave 300.* at most the 299"):
-        unpowered_cycles_of(processor, steps, np.array([100.0, 299.0]))
+        unpowered_cycles_of(processor, steps, none, np.array([100.0, 299.0]))

@@ -83,6 +83,7 @@ class Traced(Population):
             bandwidth_bytes_per_s=None,
             seconds_per_step=0.0,
             seconds_per_place=0.0,
+            seconds_per_training=0.0,
         )
         links, rate_factor, downlink_factor = [link], np.ones(self.clients), None
         if self.rate_trace is not None:
