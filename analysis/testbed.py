@@ -223,7 +223,8 @@ def predicted(folder: Path) -> pd.DataFrame:
 def of_two_rounds(folder: Path) -> pd.DataFrame:
     """More clients, from rounds of one and of five epochs: what they share is not training.
 
-    That time is in every round, whoever trains: it is counted with the server's.
+    That time, less the messages, is the fixed time of a training, in which a board draws idle
+    power.
     """
     sizes = np.array(examples(BOARDS))
     example_s = (figure("fit_s", epochs=5) - figure("fit_s")) / 4 / sizes.max()
@@ -236,11 +237,13 @@ def of_two_rounds(folder: Path) -> pd.DataFrame:
     (idle_w, per_example_j), *_ = np.linalg.lstsq(
         np.column_stack([seconds, trained]), np.array(joules)
     )
-    (folder / "timed.yaml").write_text(
-        timed_profile(example_s, idle_w, idle_w + per_example_j / example_s), encoding="utf-8"
-    )
+    active_w = idle_w + per_example_j / example_s
+    profile = folder / "timed.yaml"
+    profile.write_text(timed_profile(example_s, idle_w, active_w), encoding="utf-8")
     known = simulated(scenario(BOARDS, 1, folder, "timed"), folder / "run")
-    rest_s = figure("round_s") - known["fit_s"]
+    fixed_s = figure("fit_s") - known["fit_s"]
+    profile.write_text(timed_profile(example_s, idle_w, active_w, fixed_s), encoding="utf-8")
+    rest_s = figure("round_s") - figure("fit_s")
     server_j = figure("watts", who="server") * figure("round_s")
     server_w = idle_w + (server_j - idle_w * figure("round_s")) / rest_s
     (folder / "server_board.yaml").write_text(
@@ -302,10 +305,12 @@ def _with_draw(content: dict[str, Any], draw: int) -> dict[str, Any]:
     return content | {"population": content["population"] | {"hardware_draw": draw}}
 
 
-def timed_profile(example_s: float, idle_w: float, active_w: float) -> str:
-    """A board whose training takes so long per example, whatever the model."""
+def timed_profile(example_s: float, idle_w: float, active_w: float, training_s: float = 0.0) -> str:
+    """A board whose training takes so long per example, and in all, whatever the model."""
     figures = {
         "seconds_per_example": example_s,
+        "seconds_per_training": training_s,
+        "stall_utilization": 0.0,
         "frequency_min_hz": 1e8,
         "frequency_max_hz": 9e8,
         "power_active_w": active_w,
