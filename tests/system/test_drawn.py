@@ -34,6 +34,7 @@ BOARD: dict[str, Any] = {
         "frequency_max_hz": 1.8e9,
         "kappa": 2e-28,
         "seconds_per_step": 0.01,
+        "seconds_per_training": 1.5,
         "rates": {"dense": {"value": 2.6e10, "interval": [2.0e10, 4.0e10]}, "convolution": 1e10},
         "flops_per_s": 3e10,
         "efficiency": 0.2,
@@ -130,6 +131,7 @@ def test_joint_draws_go_row_by_row_with_the_factor_on_seconds(tmp_path: Path) ->
         its = one.drawn(number)["processor"]
         assert its["rates"] == {"dense": dense / seconds, "convolution": 1e10 / seconds}
         assert its["seconds_per_step"] == pytest.approx(0.01 * seconds)
+        assert its["seconds_per_training"] == pytest.approx(1.5 * seconds)
         assert its["flops_per_s"] * seconds == pytest.approx(3e10) and its["efficiency"] == 0.2
         assert its["kappa"] != 2e-28
 

@@ -116,6 +116,28 @@ def test_zero_work_and_zero_bytes_cost_nothing(make_world: MakeWorld) -> None:
     assert [happening(plan.segments, client) for client in ALL] == [[]] * 4
 
 
+def test_the_fixed_time_of_a_training_is_that_of_clients_that_train(make_world: MakeWorld) -> None:
+    """Once for any number of examples and steps; a client without an example spends none."""
+    plain = make_world()
+    machines = [
+        replace(one, processor=replace(one.processor, seconds_per_training=2.0))
+        for one in plain.devices
+    ]
+    world, clients = replace(plain, devices=machines), np.array([0, 0, 0])
+    examples, fastest = np.array([0.0, 1.0, 500.0]), 1e12
+
+    with_it, without = (
+        one.plan_rounds(clients, 3, examples, 1e7, 0, 0, fastest, steps=examples)
+        for one in (world, plain)
+    )
+
+    device, factor = machines[world.device_index[0]], world.work_factor[0]
+    spent = with_it.cycles - without.cycles
+    noise = without.cycles[1] / world.cycles(0, 1.0, 1e7, 1.0)[0]
+    training = 2.0 * device.processor.cycles_per_s * factor * noise
+    assert spent == pytest.approx([0.0, training, training])
+
+
 def test_order_and_company_do_not_matter(make_world: MakeWorld) -> None:
     """A client's round costs the same alone, in any order and in a bigger population."""
     noise = {"compute_noise": 0.3, "transfer_noise": 0.2}
