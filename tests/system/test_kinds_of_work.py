@@ -15,7 +15,7 @@ from simfl.common.contract import PartMisbehaves
 from simfl.common.model_work import ModelWork
 from simfl.system.accelerator import Accelerator, Mode
 from simfl.system.catalogue import Catalogue
-from simfl.system.checked_costs import unpowered_cycles_of
+from simfl.system.checked_costs import cycles_per_training_of, unpowered_cycles_of
 from simfl.system.cost import MissingCost
 from simfl.system.cpu import Cpu
 from simfl.system.measured import MeasuredProcessor
@@ -264,3 +264,26 @@ def test_a_processor_that_waits_longer_than_it_trains_is_named() -> None:
     assert unpowered_cycles_of(processor, steps, none, enough).tolist() == [100, 300]
     with pytest.raises(PartMisbehaves, match=r"Sleepy.unpowered_cycles gave 300.* at most the 299"):
         unpowered_cycles_of(processor, steps, none, np.array([100.0, 299.0]))
+
+
+@pytest.mark.parametrize("given", [-1.0, float("nan"), [1.0, 2.0], None])
+def test_a_processor_whose_trainings_cost_no_number_of_cycles_is_named(given: Any) -> None:
+    """Of a user's own processor only: shipped ones are not asked twice."""
+
+    class Odd(Accelerator):
+        @property
+        def cycles_per_training(self) -> float:
+            result: float = given
+            return result
+
+    processor = Odd(
+        flops_per_s=1e9,
+        efficiency=0.5,
+        frequency_min_hz=1e8,
+        frequency_max_hz=1e9,
+        power_active_w=10.0,
+        power_idle_w=2.0,
+    )
+
+    with pytest.raises(PartMisbehaves, match=r"Odd.cycles_per_training"):
+        cycles_per_training_of(processor)
