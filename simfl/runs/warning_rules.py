@@ -22,32 +22,18 @@ from simfl.measures.privacy import Privacy
 from simfl.protocols.run import Run
 from simfl.runs.absences import left_before, nobody_left
 from simfl.runs.grid_hours import other_hours
+from simfl.runs.hardware_warnings import beyond_calibration, implausible, unverified
 from simfl.runs.learning_nothing import not_learning
 from simfl.runs.regressions import equal_targets, equal_targets_of_clients
 from simfl.runs.target_warnings import target_at_once, target_missed
 from simfl.runs.unused_clients import edge_servers_left_out, never_took_part
 from simfl.runs.wasted_rounds import mostly_late, mostly_lost
-from simfl.system.accelerator import Accelerator
 from simfl.system.codecs.base import encoded_bytes
-from simfl.system.implausible import implausible_figures, implausible_keys
-from simfl.system.provenance import (
-    profile_of,
-    unmeasured_kinds,
-    unverified_figures,
-    without_measured_watts,
-)
 from simfl.system.thermal import ThermalCpu
 from simfl.system.topology import nearest_edge
-from simfl.system.uncertainty import Calibrated
-
-SHORTEST_STEP_S = 1e-3
-"""A shorter training step is dominated by the framework, not by the model (docs/hardware.md)."""
-
-MOST_FIXED = 0.5
-"""An accelerator of which more of a step is fixed time may mostly wait."""
 
 MOST_NAMED = 4
-"""The maximum number of profiles, or labels, named in a sentence."""
+"""The maximum number of parts, or labels, named in a sentence."""
 
 MOST_UNEVALUATED = 0.1
 """The share of a run's versions that may come after the last evaluated one."""
@@ -72,16 +58,13 @@ FEWEST_TESTED = 50
 LEAST_GROWTH = 0.1
 """A queue that grows by less than this share of what is owed counts as stable."""
 
-ALIKE_FLOPS = 1.02
-"""Models whose operations are within this factor count as one: they may differ in their outputs."""
-
 
 def foreseen(simulation: Simulation) -> list[Notice]:
     """Warnings before a run begins."""
     rules: tuple[Callable[[Simulation], Iterable[Notice]], ...] = (
-        _unverified,
-        _implausible,
-        _beyond_calibration,
+        unverified,
+        implausible,
+        beyond_calibration,
         _unread,
         _sized_only,
         _larger_messages,
@@ -146,141 +129,6 @@ def kept_between(names: Collection[str]) -> list[Notice]:
         " another run in the same process may begin with it, and a resumed run loses it"
     )
     return [notice("kept_state", message, len(names))]
-
-
-def _unverified(simulation: Simulation) -> list[Notice]:
-    """Unverified figures of the catalogue behind the run's seconds and joules."""
-    by_profile = unverified_figures(simulation.world.profiles)
-    estimates = sum(unverified for unverified, _ in by_profile.values())
-    total = sum(figures for _, figures in by_profile.values())
-    unmeasured = without_measured_watts(simulation.world.profiles)
-    waiting = _waiting_steps(simulation)
-    if not estimates and not unmeasured and not waiting:
-        return []
-    told = []
-    if estimates:
-        worst = max(by_profile, key=lambda name: by_profile[name][0])
-        most, its = by_profile[worst]
-        told.append(
-            f"{estimates} of {total} figures of the hardware are estimates; most of {worst}"
-            f" ({most} of {its})"
-        )
-    if unmeasured:
-        names, more = ", ".join(unmeasured[:MOST_NAMED]), len(unmeasured) - MOST_NAMED
-        names += f" and {more} more" if more > 0 else ""
-        told.append(f"Joules are not validated: no source for watts of {names}")
-    if estimates:
-        told += _short_steps(simulation)
-    count = estimates or len(unmeasured) or len(waiting)
-    return [notice("unverified_figures", ". ".join(told + waiting), count)]
-
-
-def _implausible(simulation: Simulation) -> list[Notice]:
-    """Figures of profiles, or of the population's own keys, that are off by orders of magnitude."""
-    lines = implausible_figures(simulation.world.profiles)
-    for key, told in implausible_keys(simulation.parts[("population",)]):
-        lines.append(
-            str(simulation.scenario.where("population", *key.split(".")).error("", "", told))
-        )
-    if not lines:
-        return []
-    more = len(lines) - MOST_NAMED
-    message = "; ".join(lines[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
-    return [notice("implausible_figures", message, len(lines))]
-
-
-def _short_steps(simulation: Simulation) -> list[str]:
-    """What to say where devices go through a step faster than a framework can start it."""
-    world, work = simulation.world, simulation.network.work
-    profiles = {one.name for one in world.profiles if one.kind == "device"}
-    rows = _largest_step(simulation)
-    step_s = {}
-    for index in np.unique(world.device_index):
-        name, processor = world.devices[index].name, world.devices[index].processor
-        # Given cycles per example, and fixed times, were measured on whole steps.
-        measured = processor.counts_bits or any(
-            getattr(processor, key, None) for key in ("cycles_per_example", "seconds_per_step")
-        )
-        if work.forward_flops and rows and not measured and profile_of(name, profiles) in profiles:
-            cost = processor.compute(
-                processor.training_cycles(rows, work, 1), processor.frequency_max_hz
-            )
-            step_s[name] = float(cost.duration_s)
-    fastest = min(step_s, key=lambda name: step_s[name], default=None)
-    if fastest is None or step_s[fastest] >= SHORTEST_STEP_S:
-        return []
-    return [
-        f"A step of {rows} examples takes {1e3 * step_s[fastest]:.2g} ms on {fastest}: frameworks"
-        " need longer for any step, so such small models take longer, and more energy, in reality"
-    ]
-
-
-def _waiting_steps(simulation: Simulation) -> list[str]:
-    """What to say where accelerators mostly wait, and nothing says what they draw meanwhile."""
-    world, work, rows = simulation.world, simulation.network.work, _largest_step(simulation)
-    profiles = {one.name: one for one in world.profiles if one.kind == "device"}
-    told = []
-    for index in np.unique(world.device_index):
-        name, processor = world.devices[index].name, world.devices[index].processor
-        profile = profiles.get(profile_of(name, profiles))
-        if profile is None or "processor.stall_utilization" in profile.figures():
-            continue
-        if not isinstance(processor, Accelerator) or not processor.seconds_per_step or not rows:
-            continue
-        cycles = float(processor.training_cycles(rows, work, 1))
-        share = processor.seconds_per_step * processor.cycles_per_s / cycles
-        if share > MOST_FIXED:
-            told.append(
-                f"{share:.0%} of a step of {rows} examples on {name} is fixed time, at full power:"
-                " its energy is too high if it waits meanwhile, as graphics processors do"
-                " (processor.stall_utilization)"
-            )
-    return told
-
-
-def _largest_step(simulation: Simulation) -> int:
-    """The number of examples in the largest training step of any client."""
-    rows = int(simulation.partitioned.num_examples.max(initial=0))
-    return min(rows, simulation.algorithm.local.batch_size or rows)
-
-
-def _is_another(forward_flops: float, measured: Calibrated) -> bool:
-    """Whether a model's operations are not those of the one that a profile is for."""
-    if measured.forward_flops is None:
-        return False
-    few, most = measured.forward_flops
-    return not few / ALIKE_FLOPS <= forward_flops <= most * ALIKE_FLOPS
-
-
-def _beyond_calibration(simulation: Simulation) -> list[Notice]:
-    """Devices that train models, or use batch sizes, that were not measured in their calibration.
-
-    Clock frequencies that were not measured are reported when they are decided (`Allocating`).
-    """
-    world, work, rows = simulation.world, simulation.network.work, _largest_step(simulation)
-    profiles = {one.name: one for one in world.profiles if one.kind == "device"}
-    told = []
-    for index in np.unique(world.device_index):
-        device = world.devices[index]
-        profile = profiles.get(profile_of(device.name, profiles))
-        measured = None if profile is None else profile.calibrated
-        if measured is None or not rows:
-            continue
-        few, most = measured.batch_examples or (rows, rows)
-        if not few <= rows <= most:
-            told.append(
-                f"{device.name} trains steps of {rows} examples, but {few} to {most} were measured"
-            )
-        if _is_another(work.forward_flops, measured):
-            told.append(
-                f"{device.name}'s times are for {measured.only} alone, another model trains"
-            )
-        kinds = unmeasured_kinds(device.processor, work, rows, measured)
-        if kinds:
-            told.append(f"{device.name}'s rate of {' and '.join(kinds)} was not measured")
-    if not told:
-        return []
-    return [notice("beyond_calibration", "; ".join(told), len(told))]
 
 
 def _unread(simulation: Simulation) -> list[Notice]:

@@ -122,8 +122,10 @@ ROOMS = {
     "runs.regressions": _room("assembly.simulation"),
     "runs.absences": _room("system protocols assembly.simulation", "numpy"),
     "runs.grid_hours": _room("system assembly.simulation", "numpy"),
+    "runs.hardware_warnings": _room("system assembly.simulation", "numpy"),
     "runs.warning_rules": _room(
         "system decisions eventlog protocols measures assembly.simulation runs.learning_nothing"
+        " runs.hardware_warnings"
         " runs.absences runs.grid_hours runs.wasted_rounds runs.unused_clients"
         " runs.target_warnings runs.regressions",
         "numpy",

@@ -1,0 +1,175 @@
+"""Warnings of a run's hardware: estimates, implausible figures, times that are mostly fixed, and
+devices beyond what they were calibrated with.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simfl.assembly.simulation import Simulation
+from simfl.common.notices import Notice, notice
+from simfl.system.accelerator import Accelerator
+from simfl.system.implausible import implausible_figures, implausible_keys
+from simfl.system.provenance import (
+    profile_of,
+    unmeasured_kinds,
+    unverified_figures,
+    without_measured_watts,
+)
+from simfl.system.uncertainty import Calibrated
+
+SHORTEST_STEP_S = 1e-3
+"""A shorter training step is dominated by the framework, not by the model (docs/hardware.md)."""
+
+MOST_FIXED = 0.5
+"""An accelerator of which more of a step, or of a training, is fixed time may mostly wait."""
+
+MOST_NAMED = 4
+"""The maximum number of profiles named in a sentence."""
+
+ALIKE_FLOPS = 1.02
+"""Models whose operations are within this factor count as one: they may differ in their outputs."""
+
+
+def unverified(simulation: Simulation) -> list[Notice]:
+    """Unverified figures of the catalogue behind the run's seconds and joules."""
+    by_profile = unverified_figures(simulation.world.profiles)
+    estimates = sum(unverified for unverified, _ in by_profile.values())
+    total = sum(figures for _, figures in by_profile.values())
+    unmeasured = without_measured_watts(simulation.world.profiles)
+    waiting = _waiting_steps(simulation)
+    if not estimates and not unmeasured and not waiting:
+        return []
+    told = []
+    if estimates:
+        worst = max(by_profile, key=lambda name: by_profile[name][0])
+        most, its = by_profile[worst]
+        told.append(
+            f"{estimates} of {total} figures of the hardware are estimates; most of {worst}"
+            f" ({most} of {its})"
+        )
+    if unmeasured:
+        names, more = ", ".join(unmeasured[:MOST_NAMED]), len(unmeasured) - MOST_NAMED
+        names += f" and {more} more" if more > 0 else ""
+        told.append(f"Joules are not validated: no source for watts of {names}")
+    if estimates:
+        told += _short_steps(simulation)
+    count = estimates or len(unmeasured) or len(waiting)
+    return [notice("unverified_figures", ". ".join(told + waiting), count)]
+
+
+def implausible(simulation: Simulation) -> list[Notice]:
+    """Figures of profiles, or of the population's own keys, that are off by orders of magnitude."""
+    lines = implausible_figures(simulation.world.profiles)
+    for key, told in implausible_keys(simulation.parts[("population",)]):
+        lines.append(
+            str(simulation.scenario.where("population", *key.split(".")).error("", "", told))
+        )
+    if not lines:
+        return []
+    more = len(lines) - MOST_NAMED
+    message = "; ".join(lines[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
+    return [notice("implausible_figures", message, len(lines))]
+
+
+def _short_steps(simulation: Simulation) -> list[str]:
+    """What to say where devices go through a step faster than a framework can start it."""
+    world, work = simulation.world, simulation.network.work
+    profiles = {one.name for one in world.profiles if one.kind == "device"}
+    rows = _largest_step(simulation)
+    step_s = {}
+    for index in np.unique(world.device_index):
+        name, processor = world.devices[index].name, world.devices[index].processor
+        # Given cycles per example, and fixed times, were measured on whole steps.
+        measured = processor.counts_bits or any(
+            getattr(processor, key, None) for key in ("cycles_per_example", "seconds_per_step")
+        )
+        if work.forward_flops and rows and not measured and profile_of(name, profiles) in profiles:
+            cost = processor.compute(
+                processor.training_cycles(rows, work, 1), processor.frequency_max_hz
+            )
+            step_s[name] = float(cost.duration_s)
+    fastest = min(step_s, key=lambda name: step_s[name], default=None)
+    if fastest is None or step_s[fastest] >= SHORTEST_STEP_S:
+        return []
+    return [
+        f"A step of {rows} examples takes {1e3 * step_s[fastest]:.2g} ms on {fastest}: frameworks"
+        " need longer for any step, so such small models take longer, and more energy, in reality"
+    ]
+
+
+def _waiting_steps(simulation: Simulation) -> list[str]:
+    """What to say where accelerators mostly wait, and nothing says what they draw meanwhile."""
+    world, work, rows = simulation.world, simulation.network.work, _largest_step(simulation)
+    local = simulation.algorithm.local
+    profiles = {one.name: one for one in world.profiles if one.kind == "device"}
+    told = []
+    for index in np.unique(world.device_index):
+        name, processor = world.devices[index].name, world.devices[index].processor
+        profile = profiles.get(profile_of(name, profiles))
+        if profile is None or "processor.stall_utilization" in profile.figures():
+            continue
+        most = int(simulation.partitioned.num_examples[world.device_index == index].max())
+        if not isinstance(processor, Accelerator) or not most:
+            continue
+        trained, steps = most * local.passes(most), local.num_steps(most)
+        of_step = processor.seconds_per_step * processor.cycles_per_s
+        once = processor.cycles_per_training
+        of_steps = float(processor.training_cycles(trained, work, steps))
+        shares = {
+            f"a step of {rows} examples": of_step / processor.training_cycles(rows, work, 1),
+            f"a training with {most} examples": (of_step * steps + once) / (of_steps + once),
+        }
+        whose = next((one for one, share in shares.items() if share > MOST_FIXED), None)
+        if whose is not None:
+            told.append(
+                f"{shares[whose]:.0%} of {whose} on {name} is fixed time, at full power:"
+                " its energy is too high if it waits meanwhile, as graphics processors do"
+                " (processor.stall_utilization)"
+            )
+    return told
+
+
+def _largest_step(simulation: Simulation) -> int:
+    """The number of examples in the largest training step of any client."""
+    rows = int(simulation.partitioned.num_examples.max(initial=0))
+    return min(rows, simulation.algorithm.local.batch_size or rows)
+
+
+def _is_another(forward_flops: float, measured: Calibrated) -> bool:
+    """Whether a model's operations are not those of the one that a profile is for."""
+    if measured.forward_flops is None:
+        return False
+    few, most = measured.forward_flops
+    return not few / ALIKE_FLOPS <= forward_flops <= most * ALIKE_FLOPS
+
+
+def beyond_calibration(simulation: Simulation) -> list[Notice]:
+    """Devices that train models, or use batch sizes, that were not measured in their calibration.
+
+    Clock frequencies that were not measured are reported when they are decided (`Allocating`).
+    """
+    world, work, rows = simulation.world, simulation.network.work, _largest_step(simulation)
+    profiles = {one.name: one for one in world.profiles if one.kind == "device"}
+    told = []
+    for index in np.unique(world.device_index):
+        device = world.devices[index]
+        profile = profiles.get(profile_of(device.name, profiles))
+        measured = None if profile is None else profile.calibrated
+        if measured is None or not rows:
+            continue
+        few, most = measured.batch_examples or (rows, rows)
+        if not few <= rows <= most:
+            told.append(
+                f"{device.name} trains steps of {rows} examples, but {few} to {most} were measured"
+            )
+        if _is_another(work.forward_flops, measured):
+            told.append(
+                f"{device.name}'s times are for {measured.only} alone, another model trains"
+            )
+        kinds = unmeasured_kinds(device.processor, work, rows, measured)
+        if kinds:
+            told.append(f"{device.name}'s rate of {' and '.join(kinds)} was not measured")
+    if not told:
+        return []
+    return [notice("beyond_calibration", "; ".join(told), len(told))]
