@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from simfl.calibration.held_out import Prediction, leave_one_out, predictions, told_terms
-from simfl.calibration.machines import BELIEFS, TERMS, Base, amounts, prior_of
+from simfl.calibration.machines import BELIEFS, TERMS, TRAINING, Base, amounts, prior_of
 from simfl.calibration.measurements import Computation, Measurements
 from simfl.calibration.plausible import refuse_implausible, refuse_stray
 from simfl.calibration.posterior import ALIKE, UNLIKE, Posterior, posterior
@@ -52,10 +52,12 @@ class ComputingFit:
         return predictions(self.rows, self.fit, self.rows)
 
     def fixed_shares(self) -> dict[int, float]:
-        """The share of each row's seconds, by its line, that is the fixed time of its steps."""
-        place = [term.name for term in TERMS].index("step")
+        """The share of each row's seconds, by its line, that is the fixed time of its steps and
+        trainings.
+        """
+        fixed = [term.name in ("step", "training") for term in self.fit.prior.terms]
         parts = self.rows.amounts * np.exp(self.fit.logs[self.rows.thing])
-        shares = parts[:, place] / parts.sum(1)
+        shares = parts[:, fixed].sum(1) / parts.sum(1)
         return dict(zip(self.rows.line.tolist(), shares.tolist(), strict=True))
 
     def off(self, device: int, model: str) -> float:
@@ -93,7 +95,7 @@ class ComputingFit:
         told = told_terms(self.rows, self.fit, device)
         best, draws = self.fit.figures(device), self.fit.drawn_figures(device)
         found = []
-        for place, term in enumerate(TERMS):
+        for place, term in enumerate(self.fit.prior.terms):
             origin = "" if told[place] else self._origin(device, place)
             power = 1.0 if term.per_unit else -1.0
             value = float(best[place]) * (slower * longer) ** power
@@ -104,8 +106,9 @@ class ComputingFit:
     def _origin(self, device: int, place: int) -> str:
         """The basis of a figure that the device's own rows do not determine."""
         base = self.bases[device]
-        expected = "the prior" if TERMS[place].per_unit else "the base's peak"
-        if TERMS[place].key in base.figures:
+        term = self.fit.prior.terms[place]
+        expected = "the prior" if term.per_unit else "the base's peak"
+        if term.key in base.figures:
             expected = "the base's figure"
         siblings = [
             name
@@ -131,8 +134,12 @@ def fit_computing(
     bases = [base_of(devices[name], measured) for name in names]
     each = subjects_of(measured.computations)
     subjects = list(dict.fromkeys(each))
+    # Steps in a loop say nothing of a training's fixed time: then the fit has no term for it.
+    is_whole = any(one.trainings for one in measured.computations)
+    beliefs = (*BELIEFS, TRAINING) if is_whole else BELIEFS
     rows = _rows(measured, works, devices, names, [subjects.index(one) for one in each])
-    prior, path = prior_of(bases), str(measured.path)
+    rows = replace(rows, amounts=rows.amounts[:, : len(beliefs)])
+    prior, path = prior_of(bases, beliefs), str(measured.path)
     refuse_implausible(path, "seconds", rows, prior, [devices[name].name for name in names])
     streams = Streams(0)
     fit = posterior(rows, prior, streams.generator("calibration.computing"))
@@ -165,7 +172,7 @@ def base_of(device: Device, measured: Measurements) -> Base:
         term.key: getattr(processor.rates, term.name, None)
         if term.key.startswith("processor.rates.")
         else getattr(processor, term.key.removeprefix("processor."))
-        for term in TERMS
+        for term in (*TERMS, TRAINING.term)
     }
     given = {key: float(figure) for key, figure in figures.items() if figure}
     peak: float | None = getattr(processor, "flops_per_s", None)
@@ -199,7 +206,8 @@ def _rows(
             found = f"found {one.model!r}, which computes nothing that is counted"
             raise measured.wrong(one.line, "model", one.model, "", found)
         slower = slower_at(devices[one.device], one.clock_hz)
-        each.append([slower * amount for amount in amounts(work, one.examples, one.batches)])
+        steps_and_whole = [*amounts(work, one.examples, one.batches), one.trainings]
+        each.append([slower * amount for amount in steps_and_whole])
     computed = measured.computations
     return Rows(
         np.array([one.line for one in computed]),

@@ -59,6 +59,10 @@ BELIEFS = (
 )
 """The terms of a training step's seconds, in the order of the arrays' last axis."""
 TERMS = tuple(one.term for one in BELIEFS)
+TRAINING = Belief(
+    Term("training", "processor.seconds_per_training", "s", per_unit=True), 0.3, 8.0, 3.0
+)
+"""The fixed time of a whole local training, the last term if rows hold whole trainings."""
 
 DEVICE_FACTOR = 4.0
 """Spread of a device's own factor if its base only has a peak."""
@@ -78,7 +82,7 @@ predicted at 0.81 to 1.00 of their times, models of several families at 0.7 to 1
 class Base:
     """What a profile says about a machine's speed: the starting point of its twin.
 
-    `figures` are those that it has, by the keys of `TERMS`; `family` is its device class.
+    `figures` are those that it has, by the keys of its terms; `family` is its device class.
     """
 
     family: str
@@ -94,7 +98,8 @@ class Base:
 
     def device_sigma(self) -> float:
         """Standard deviation of the logarithm of the device's own factor."""
-        return sigma(DEVICE_FACTOR_OF_RATES if self.figures else DEVICE_FACTOR)
+        is_rated = bool(set(self.figures) - {TRAINING.term.key})
+        return sigma(DEVICE_FACTOR_OF_RATES if is_rated else DEVICE_FACTOR)
 
     def family_sigma(self, belief: Belief) -> float:
         """Standard deviation of the logarithm of a term's factor that the family shares."""
@@ -113,9 +118,9 @@ def amounts(work: ModelWork, examples: float, steps: float) -> list[float]:
     ]
 
 
-def prior_of(bases: Sequence[Base]) -> Prior:
+def prior_of(bases: Sequence[Base], beliefs: Sequence[Belief] = BELIEFS) -> Prior:
     """The prior of devices with these bases."""
-    mean = np.array([[one.term.log(base.expected(one)) for one in BELIEFS] for base in bases])
+    mean = np.array([[one.term.log(base.expected(one)) for one in beliefs] for base in bases])
     devices, terms = mean.shape
     covariance = np.zeros((devices, terms, devices, terms))
     for one, base in enumerate(bases):
@@ -124,9 +129,10 @@ def prior_of(bases: Sequence[Base]) -> Prior:
                 continue
             common = 1.0 if one == other else COMMON_TO_FAMILY
             covariance[one, :, other, :] = common * base.device_sigma() * its.device_sigma()
-            for place, belief in enumerate(BELIEFS):
+            for place, belief in enumerate(beliefs):
                 shared = base.family_sigma(belief) * its.family_sigma(belief)
                 own = sigma(belief.rest) ** 2 if one == other else 0.0
                 covariance[one, place, other, place] += shared + own
     total = devices * terms
-    return Prior(TERMS, mean, covariance.reshape(total, total), SCATTER, SCATTER_SPREAD)
+    each = [one.term for one in beliefs]
+    return Prior(each, mean, covariance.reshape(total, total), SCATTER, SCATTER_SPREAD)

@@ -2,8 +2,9 @@
 
 A row is one of three kinds, depending on the cells that are filled:
 
-- a computation: `device`, what was trained, `batch_size`, `batches` or `examples`, `seconds`, and
-  `watts` or `joules` if there was a meter. What was trained is either `model` with the shape of an
+- a computation: `device`, what was trained, `batch_size`, `batches` or `examples`, `seconds`,
+  `trainings` if these hold whole local trainings and not steps alone, and `watts` or `joules` if
+  there was a meter. What was trained is either `model` with the shape of an
   example (`input_shape`, such as 3x32x32, or `height` and `width` and optionally `channels`) and
   `outputs`; or the work of one example's forward pass by kind (`convolution_flops`, ...,
   `traffic_bytes`);
@@ -52,6 +53,7 @@ COLUMNS = {
     "batches": "training steps that were timed",
     "examples": "examples that were timed, in place of batches",
     "seconds": "that the row took",
+    "trainings": "whole local trainings in these seconds; empty: steps alone, in a loop",
     "clock_hz": "the processor's clock meanwhile; empty: its highest",
     "threads": "that computed",
     "state": "train or idle, for watts",
@@ -73,8 +75,9 @@ OUTPUTS = 1000
 class Computation:
     """`batches` training steps with `examples` examples in all, which took `seconds`.
 
-    `model` is as written, with `input_shape` and `outputs` (None if not given). If it is empty,
-    `work` holds the work as written.
+    They are those of so many whole local `trainings`, or (0) of steps in a loop. `model` is as
+    written, with `input_shape` and `outputs` (None if not given). If it is empty, `work` holds the
+    work as written.
     """
 
     line: int
@@ -89,6 +92,7 @@ class Computation:
     seconds: float
     clock_hz: float | None
     threads: int | None
+    trainings: int = 0
 
 
 @dataclass(frozen=True)
@@ -213,7 +217,8 @@ class _Row:
         if re.fullmatch(r"[A-Za-z][\w-]*", device) is None:
             raise self._wrong("device", device, "a name as my_pi: its profile is called so")
         clock_hz = self._number("clock_hz") if "clock_hz" in self.cells else None
-        trained = {"model", "batch_size", "batches", "examples", *WORK} & set(self.cells)
+        computed = {"model", "batch_size", "batches", "examples", "trainings", *WORK}
+        trained = computed & set(self.cells)
         if {"direction", "bytes", "link"} & set(self.cells):
             for column in sorted(trained | {"state", "watts", "joules"} & set(self.cells))[:1]:
                 raise self._wrong(column, self.cells[column], "an empty cell, for a transfer")
@@ -267,6 +272,7 @@ class _Row:
             self._number("seconds"),
             clock_hz,
             self._whole("threads") if "threads" in self.cells else None,
+            self._trainings(batches),
         )
 
     def _amount(self, batch_size: int) -> tuple[int, int]:
@@ -283,6 +289,16 @@ class _Row:
             accepted = f"{batches}, which {examples} examples make, or an empty cell"
             raise self._wrong("batches", self.cells["batches"], accepted)
         return batches, examples
+
+    def _trainings(self, batches: int) -> int:
+        """Whole local trainings in the row's seconds; 0 for a loop of steps."""
+        if "trainings" not in self.cells:
+            return 0
+        trainings = self._whole("trainings")
+        if trainings > batches:
+            accepted = f"at most {batches}, the row's steps, or an empty cell for steps in a loop"
+            raise self._wrong("trainings", self.cells["trainings"], accepted)
+        return trainings
 
     def _shape(self) -> tuple[int, ...]:
         """The shape of one example."""

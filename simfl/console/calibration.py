@@ -18,7 +18,8 @@ def print_calibration(found: Calibration) -> None:
     console, fit = Terminal(), found.computing
     console.print(_figures(found), crop=False)
     if fit is not None:
-        console.print(_predicted(fit), crop=False)
+        if fit.held_out:
+            console.print(_predicted(fit), crop=False)
         console.print(summary(fit))
     for warning in found.warnings:
         console.print(f"warning: {warning}", soft_wrap=True)

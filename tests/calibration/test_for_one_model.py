@@ -121,3 +121,15 @@ def test_watts_are_those_of_the_model(tmp_path: Path) -> None:
     assert value == pytest.approx(4.0, rel=0.01) and either > 4.5
     assert without == pytest.approx(8.0, rel=0.05)
     assert width < 1.6 < 1.8 < min(wide, unknown)
+
+
+def test_a_single_model_is_not_left_out(tmp_path: Path) -> None:
+    """No table without rows is printed, and the reason is."""
+    path = file_of(tmp_path, [ROWS[2]], HEAD)
+    result = CliRunner().invoke(
+        app, ["calibrate", str(path), "--base", "rpi_4b", "--out", str(tmp_path / "mine")]
+    )
+
+    assert result.exit_code == 0, result.output
+    assert "One model alone" in result.output
+    assert "left out in turn" not in result.output
