@@ -21,7 +21,7 @@ from simfl.assembly.simulation import Options
 from simfl.cli.app import app
 from simfl.learning.workers import on_ray
 from simfl.learning.workers.on_ray import RayWorkers
-from simfl.learning.workers.packed_requests import Crate
+from simfl.learning.workers.packed_requests import PackedValues
 from simfl.protocols.publication import Progress
 from simfl.runs.runfolder import LoadedRun
 from simfl.scenario.scenario import Scenario
@@ -122,8 +122,8 @@ def test_a_worker_is_lost_in_the_middle(
     hit: list[int] = []
     give = on_ray.RayLine.ask
 
-    def ask(self: on_ray.RayLine, crate: Crate, *rest: Any) -> Any:
-        handle = give(self, crate, *rest)
+    def ask(self: on_ray.RayLine, packed: PackedValues, *rest: Any) -> Any:
+        handle = give(self, packed, *rest)
         if versions and not hit:
             hit.append(int(re.findall(r"process (\d+)", self.where())[0]))
             os.kill(hit[0], blow)

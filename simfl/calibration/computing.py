@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simfl.calibration.held_out import Prediction, leave_one_out, predictions, told_terms
-from simfl.calibration.machines import BELIEFS, TERMS, TRAINING, Base, amounts, prior_of
+from simfl.calibration.machines import TERM_PRIORS, TERMS, TRAINING, Base, amounts, prior_of
 from simfl.calibration.measurements import Computation, Measurements
 from simfl.calibration.plausible import refuse_implausible, refuse_stray
 from simfl.calibration.posterior import ALIKE, UNLIKE, Posterior, posterior
@@ -136,10 +136,10 @@ def fit_computing(
     subjects = list(dict.fromkeys(each))
     # Steps in a loop say nothing of a training's fixed time: then the fit has no term for it.
     is_whole = any(one.trainings for one in measured.computations)
-    beliefs = (*BELIEFS, TRAINING) if is_whole else BELIEFS
+    priors = (*TERM_PRIORS, TRAINING) if is_whole else TERM_PRIORS
     rows = _rows(measured, works, devices, names, [subjects.index(one) for one in each])
-    rows = replace(rows, amounts=rows.amounts[:, : len(beliefs)])
-    prior, path = prior_of(bases, beliefs), str(measured.path)
+    rows = replace(rows, amounts=rows.amounts[:, : len(priors)])
+    prior, path = prior_of(bases, priors), str(measured.path)
     refuse_implausible(path, "seconds", rows, prior, [devices[name].name for name in names])
     streams = Streams(0)
     fit = posterior(rows, prior, streams.generator("calibration.computing"))
@@ -176,7 +176,7 @@ def base_of(device: Device, measured: Measurements) -> Base:
     }
     given = {key: float(figure) for key, figure in figures.items() if figure}
     peak: float | None = getattr(processor, "flops_per_s", None)
-    shares = {one.term.key: one.expected for one in BELIEFS if not one.term.per_unit}
+    shares = {one.term.key: one.expected for one in TERM_PRIORS if not one.term.per_unit}
     if peak is None:
         peaks = [figure / shares[key] for key, figure in given.items() if key in shares]
         peak = float(np.median(peaks)) if peaks else None

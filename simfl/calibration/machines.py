@@ -27,7 +27,7 @@ from simfl.system.processor import TRAINING_FLOPS_PER_FORWARD
 
 
 @dataclass(frozen=True)
-class Belief:
+class TermPrior:
     """A term of a step's seconds, and its prior.
 
     `expected` is used if the base lacks the figure: a share of its peak (operations per second) or,
@@ -41,11 +41,11 @@ class Belief:
     rest: float = 1.6
 
 
-def _rate(kind: str, expected: float, family: float) -> Belief:
-    return Belief(Term(kind, f"processor.rates.{kind}", "FLOP/s"), expected, family)
+def _rate(kind: str, expected: float, family: float) -> TermPrior:
+    return TermPrior(Term(kind, f"processor.rates.{kind}", "FLOP/s"), expected, family)
 
 
-BELIEFS = (
+TERM_PRIORS = (
     _rate("convolution", 0.4, 3.0),
     _rate("depthwise", 0.015, 8.0),
     _rate("dense", 0.6, 3.0),
@@ -53,13 +53,13 @@ BELIEFS = (
     _rate("embedding", 0.003, 8.0),
     _rate("update", 0.02, 3.0),
     _rate("kernels", 0.0007, 3.0),
-    Belief(Term("traffic", "processor.bandwidth_bytes_per_s", "B/s"), 1.0 / 40.0, 3.0),
-    Belief(Term("step", "processor.seconds_per_step", "s", per_unit=True), 5e-3, 8.0, 3.0),
-    Belief(Term("place", "processor.seconds_per_place", "s", per_unit=True), 2e-4, 8.0, 3.0),
+    TermPrior(Term("traffic", "processor.bandwidth_bytes_per_s", "B/s"), 1.0 / 40.0, 3.0),
+    TermPrior(Term("step", "processor.seconds_per_step", "s", per_unit=True), 5e-3, 8.0, 3.0),
+    TermPrior(Term("place", "processor.seconds_per_place", "s", per_unit=True), 2e-4, 8.0, 3.0),
 )
 """The terms of a training step's seconds, in the order of the arrays' last axis."""
-TERMS = tuple(one.term for one in BELIEFS)
-TRAINING = Belief(
+TERMS = tuple(one.term for one in TERM_PRIORS)
+TRAINING = TermPrior(
     Term("training", "processor.seconds_per_training", "s", per_unit=True), 0.3, 8.0, 3.0
 )
 """The fixed time of a whole local training, the last term if rows hold whole trainings."""
@@ -89,21 +89,21 @@ class Base:
     peak_flops: float
     figures: Mapping[str, float] = field(default_factory=dict)
 
-    def expected(self, belief: Belief) -> float:
+    def expected(self, prior: TermPrior) -> float:
         """The expected figure of a term."""
-        key = belief.term.key
+        key = prior.term.key
         if key in self.figures:
             return self.figures[key]
-        return belief.expected * (1.0 if belief.term.per_unit else self.peak_flops)
+        return prior.expected * (1.0 if prior.term.per_unit else self.peak_flops)
 
     def device_sigma(self) -> float:
         """Standard deviation of the logarithm of the device's own factor."""
         is_rated = bool(set(self.figures) - {TRAINING.term.key})
         return sigma(DEVICE_FACTOR_OF_RATES if is_rated else DEVICE_FACTOR)
 
-    def family_sigma(self, belief: Belief) -> float:
+    def family_sigma(self, prior: TermPrior) -> float:
         """Standard deviation of the logarithm of a term's factor that the family shares."""
-        return sigma(FAMILY_OF_RATES if belief.term.key in self.figures else belief.family)
+        return sigma(FAMILY_OF_RATES if prior.term.key in self.figures else prior.family)
 
 
 def amounts(work: ModelWork, examples: float, steps: float) -> list[float]:
@@ -118,9 +118,9 @@ def amounts(work: ModelWork, examples: float, steps: float) -> list[float]:
     ]
 
 
-def prior_of(bases: Sequence[Base], beliefs: Sequence[Belief] = BELIEFS) -> Prior:
+def prior_of(bases: Sequence[Base], priors: Sequence[TermPrior] = TERM_PRIORS) -> Prior:
     """The prior of devices with these bases."""
-    mean = np.array([[one.term.log(base.expected(one)) for one in beliefs] for base in bases])
+    mean = np.array([[one.term.log(base.expected(one)) for one in priors] for base in bases])
     devices, terms = mean.shape
     covariance = np.zeros((devices, terms, devices, terms))
     for one, base in enumerate(bases):
@@ -129,10 +129,10 @@ def prior_of(bases: Sequence[Base], beliefs: Sequence[Belief] = BELIEFS) -> Prio
                 continue
             common = 1.0 if one == other else COMMON_TO_FAMILY
             covariance[one, :, other, :] = common * base.device_sigma() * its.device_sigma()
-            for place, belief in enumerate(beliefs):
-                shared = base.family_sigma(belief) * its.family_sigma(belief)
-                own = sigma(belief.rest) ** 2 if one == other else 0.0
+            for place, prior in enumerate(priors):
+                shared = base.family_sigma(prior) * its.family_sigma(prior)
+                own = sigma(prior.rest) ** 2 if one == other else 0.0
                 covariance[one, place, other, place] += shared + own
     total = devices * terms
-    each = [one.term for one in beliefs]
+    each = [one.term for one in priors]
     return Prior(each, mean, covariance.reshape(total, total), SCATTER, SCATTER_SPREAD)

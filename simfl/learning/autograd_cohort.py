@@ -16,10 +16,10 @@ from simfl.learning.cohort import Cohort, first_jobs
 from simfl.learning.kernels.dense import OutputSlopes
 from simfl.learning.kernels.dense_pass import Factors, Rows, dense_pass
 from simfl.learning.kernels.dense_steps import descended
+from simfl.learning.kernels.row_cache import RowCache
 from simfl.learning.kernels.stacked import StackedForward
 from simfl.learning.kernels.stacked_batches import StackedBatches
 from simfl.learning.kernels.stacked_product import aligned, subtract_product
-from simfl.learning.kernels.standing import Standing
 from simfl.learning.kernels.streams import Streams
 from simfl.learning.minibatch import MATRICES, Minibatch
 from simfl.learning.network import Network
@@ -48,14 +48,14 @@ class AutogradCohort(Cohort):
         self._start: Parameters = {}
         self._own: Parameters = {}
         self._factors = Factors({})
-        self._standing: Standing | None = None
+        self._row_cache: RowCache | None = None
         if stacked.dense is not None:
             for name in self.trainable:
                 if self.parameters[name].dim() == MATRICES:
                     self.parameters[name] = aligned(self.parameters[name])
             if data.own_rows is not None:
                 held = (*self.parameters.values(), *self.start.values(), *self.own.values())
-                self._standing = Standing(held, data.own_rows)
+                self._row_cache = RowCache(held, data.own_rows)
 
     def gradients(self, step: int) -> Parameters:
         """The gradients of the algorithm's loss; also updates running statistics."""
@@ -121,10 +121,10 @@ class AutogradCohort(Cohort):
     def passes_of(self, step: int) -> tuple[Factors, Rows | None]:
         """Where the passes of this step put factors, and the rows that these belong to."""
         self._factors.found.clear()
-        if self._standing is None:
+        if self._row_cache is None:
             return self._factors, None
         valid = self.data.valid[step, : self.data.live[step]]
-        return self._factors, Rows(self._standing, self.data.places(step), valid)
+        return self._factors, Rows(self._row_cache, self.data.places(step), valid)
 
     def _reach(self, live: int) -> None:
         """Views of the live jobs' tensors for the loss; they change only when a job ends."""

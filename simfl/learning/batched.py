@@ -91,14 +91,14 @@ class BatchedTrainer(Trainer):
         counts = [len(sizes) for _, sizes in plans]
         order = sorted(range(len(tasks)), key=counts.__getitem__, reverse=True)
         # The longest job must not be alone in the last steps; a copy of it serves.
-        doubles = int(stacked.needs_company and counts.count(counts[order[0]]) == 1)
+        doubles = int(stacked.single_differs and counts.count(counts[order[0]]) == 1)
         if padded is not None:
             doubles = padded - len(tasks)
-        company = order[:1] * doubles + order
+        in_batch = order[:1] * doubles + order
         data = StackedBatches(
             self.network,
-            [tasks[place] for place in company],
-            [plans[place] for place in company],
+            [tasks[place] for place in in_batch],
+            [plans[place] for place in in_batch],
             self.augmentation,
             whole=padded is not None,
         )

@@ -77,11 +77,11 @@ def outputs_of_each(
             by_chunk = [network.call_each(models, rows) for rows in _passes(network, inputs)]
         return [torch.cat(of_one) for of_one in zip(*by_chunk, strict=True)]
     # A single model is doubled where one model would be computed by other kernels than several.
-    company = [*models, *models[: int(stacked.needs_company and len(models) == 1)]]
-    tensors = stack(company)
+    padded = [*models, *models[: int(stacked.single_differs and len(models) == 1)]]
+    tensors = stack(padded)
     with torch.no_grad():
         chunks = [
-            stacked.evaluated(tensors, chunk.expand(len(company), *chunk.shape))
+            stacked.evaluated(tensors, chunk.expand(len(padded), *chunk.shape))
             for chunk in torch.split(inputs, ROWS_PER_PASS)
         ]
     return torch.cat(chunks, dim=1)[: len(models)].unbind(0)

@@ -44,9 +44,9 @@ def _jobs(network: Network, trainer: str) -> Row:
     if network.not_stacked_because is not None:
         return _row("jobs", "loop", network.not_stacked_because)
     if network.kernel_family == "one_by_one":
-        why = "on a CPU, convolutions of images of this size gain nothing from company"
+        why = "on a CPU, convolutions of images of this size gain nothing from batching"
         return _row("jobs", "one_by_one", why)
-    return _row("jobs", "stacked", "every layer has a batched form, bit-equal in any company")
+    return _row("jobs", "stacked", "every layer has a batched form, bit-equal in any batch")
 
 
 def _row(what: str, form: str, why: str) -> Row:

@@ -27,7 +27,7 @@ from simfl.protocols.booking import Booking, Entry
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.dispatched import Dispatched
 from simfl.protocols.fates import Fates
-from simfl.protocols.resting import Resting
+from simfl.protocols.idle_tracker import IdleTracker
 from simfl.protocols.servers import MOST_FAILURES, Servers
 from simfl.protocols.stepped import Listeners, Sending, Stepped
 from simfl.protocols.timeline import Timeline
@@ -136,7 +136,7 @@ class Dispatcher:
         self.booking = Booking(log, Heading.CLIENTS)
         self.fates = Fates(world.num_clients)
         charge = presence.charge
-        self._resting = Resting(log, clock, 0, world.messenger.client_radios, charge=charge)
+        self._idle = IdleTracker(log, clock, 0, world.messenger.client_radios, charge=charge)
         self._depletion = None if charge is None else BatteryDepletion(clock, charge)
         draw = None if self._depletion is None else self._depletion.draw_on_medium
         self._channels = Channels(world.client_sharing, clock.env, draw)
@@ -150,12 +150,12 @@ class Dispatcher:
 
     def free_s(self, clients: IntArray) -> FloatArray:
         """Since when clients have been free, or when they will be; inf: not known yet."""
-        return self._resting.free_s(clients)
+        return self._idle.free_s(clients)
 
     def radio_idle_s(self, clients: IntArray) -> FloatArray:
         """Seconds since each client's last message, now or when it will be free; inf: asleep."""
-        at_s = np.maximum(self._resting.free_s(clients), self._clock.now_s)
-        return self._resting.radio_idle_s(clients, at_s)
+        at_s = np.maximum(self._idle.free_s(clients), self._clock.now_s)
+        return self._idle.radio_idle_s(clients, at_s)
 
     def fails_s(self, server: ServerId) -> float:
         """When a server that works now fails next; inf: never."""
@@ -186,7 +186,7 @@ class Dispatcher:
         busy = clients[self.free_s(clients) > now_s]
         if busy.size:
             raise ValueError(f"client {busy[0]} is dispatched while an earlier round is under way")
-        radio_idle_s = self._resting.radio_idle_s(clients, now_s)
+        radio_idle_s = self._idle.radio_idle_s(clients, now_s)
         plan = orders.plan(radio_idle_s)
         lacking_bytes = orders.lacking_bytes
         if lacking_bytes.any():
@@ -217,7 +217,7 @@ class Dispatcher:
         timeline.take(walked)
         timeline.paused(walked.pauses)
         entry = Entry(timeline, orders.about, orders.query, walked)
-        self._log.add(self._resting.until_now(clients))
+        self._log.add(self._idle.until_now(clients))
         self.booking.ahead(entry, now_s)
         for place, stage in walked.stops:
             self.booking.interruption(
@@ -250,8 +250,8 @@ class Dispatcher:
     ) -> Dispatched:
         """Rounds over shared channels: one process per client, ends become known as they happen."""
         clients, world = orders.clients, orders.world
-        self._log.add(self._resting.until_now(clients))
-        self._resting.busy(clients, np.inf)
+        self._log.add(self._idle.until_now(clients))
+        self._idle.busy(clients, np.inf)
         found = self._dispatched(orders, timeline, np.full(clients.size, np.inf))
         entry = Entry(timeline, orders.about, orders.query)
 
@@ -312,7 +312,7 @@ class Dispatcher:
         An empty battery gives no energy for it, but does not interrupt it.
         """
         now_s = self._clock.now_s
-        waited = self._resting.until_now(clients)
+        waited = self._idle.until_now(clients)
         start_s = np.maximum(self.free_s(clients), now_s)
         walked = walk(message.segments, clients, start_s, self._unlimited(clients))
         timeline = Timeline(clients, {DOWNLOAD: message})
@@ -334,24 +334,24 @@ class Dispatcher:
         """
         message = OutOfRoundMessage(raw_bytes, number, about, self._clock.env.event())
         self._out_of_round.setdefault(client, deque()).append(message)
-        if self._resting.free_s(np.array([client]))[0] <= self._clock.now_s:
+        if self._idle.free_s(np.array([client]))[0] <= self._clock.now_s:
             self._next_message(client)
         return message.done
 
     def close(self, now_s: float) -> list[Rows]:
         """The run ends: books waits, then writes rows of everything in progress."""
         under_way = self.booking.close(now_s)
-        self._log.add(self._resting.until_now(self._resting.waiting(now_s)))
+        self._log.add(self._idle.until_now(self._idle.waiting(now_s)))
         return under_way
 
     def settle(self) -> None:
         """Writes the rows of what has ended by now: stages, tails, waits with an empty battery."""
         now_s = self._clock.now_s
         self.booking.flush()
-        self._resting.settle(now_s)
+        self._idle.settle(now_s)
         if self._presence.charge is not None:
-            off = self._presence.charge.settle(self._resting.waiting(now_s), now_s)
-            self._log.add(self._resting.until_now(off))
+            off = self._presence.charge.settle(self._idle.waiting(now_s), now_s)
+            self._log.add(self._idle.until_now(off))
 
     def _free(self, client: int, radio_idle_s: float, present_until_s: float = np.inf) -> None:
         """A stepped round or message ends now: the client takes its next message, or rests."""
@@ -370,7 +370,7 @@ class Dispatcher:
         present_until_s: FloatArray | float = np.inf,
     ) -> None:
         """Clients rest from then on; their last messages ended this long before (inf: asleep)."""
-        self._resting.free(clients, from_s, radio_idle_s, present_until_s)
+        self._idle.free(clients, from_s, radio_idle_s, present_until_s)
 
     def _next_message(self, client: int) -> None:
         """A free client begins to take its next message."""
@@ -379,9 +379,9 @@ class Dispatcher:
         if not waiting:
             del self._out_of_round[client]
         who = np.array([client])
-        self._log.add(self._resting.until_now(who))
-        radio_idle_s = self._resting.radio_idle_s(who, self._clock.now_s)
-        self._resting.busy(who, np.inf)
+        self._log.add(self._idle.until_now(who))
+        radio_idle_s = self._idle.radio_idle_s(who, self._clock.now_s)
+        self._idle.busy(who, np.inf)
         self._clock.env.process(self._deliver(client, message, radio_idle_s))
 
     def _deliver(

@@ -12,7 +12,7 @@ from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.notices import Notice, notice
 from simfl.decisions.feasibility import attainable_share
 from simfl.protocols.details import known
-from simfl.protocols.rehearsal import ASLEEP, Rehearsal
+from simfl.protocols.plain_rounds import ASLEEP, PlainRounds
 from simfl.system.server_id import CLOUD, ServerId
 
 SLOWEST = 1000
@@ -47,21 +47,21 @@ def unknown(clients: int, edges: int) -> Expectations:
 
 
 def expectations(
-    rehearsal: Rehearsal, edge_rounds: int, together: Callable[[int], int]
+    plain_rounds: PlainRounds, edge_rounds: int, together: Callable[[int], int]
 ) -> Expectations:
     """The expectations for a run with `edge_rounds` rounds per dispatch.
 
     `together` gives, for a number of clients, how many are in flight at the same time.
     """
-    quiet = rehearsal.quiet
-    world, clients = quiet.world, np.arange(rehearsal.world.num_clients)
+    quiet = plain_rounds.quiet
+    world, clients = quiet.world, np.arange(plain_rounds.world.num_clients)
     plan = quiet.plan(
         clients, np.zeros_like(clients), world.frequency_max_hz, np.full(clients.size, ASLEEP)
     )
     transfer_s = plan.download_s + plan.upload_s
     round_s = transfer_s + plan.compute_s
     cohorts = {}
-    for server, members in _members(rehearsal.edge, world.num_edges, flat=rehearsal.flat):
+    for server, members in _members(plain_rounds.edge, world.num_edges, flat=plain_rounds.flat):
         size = together(members.size)
         if not quiet.contended:
             size = min(size, SLOWEST)
@@ -95,7 +95,7 @@ def _members(edge: IntArray, edges: int, *, flat: bool) -> list[tuple[ServerId, 
 
 
 def _dispatch_s(
-    quiet: Rehearsal, server: ServerId, cohort: IntArray, edge_rounds: int, idle_s: float = ASLEEP
+    quiet: PlainRounds, server: ServerId, cohort: IntArray, edge_rounds: int, idle_s: float = ASLEEP
 ) -> tuple[float, float]:
     """Seconds of a dispatch with radios last used `idle_s` ago, and of its backhaul."""
     world = quiet.world
@@ -110,7 +110,7 @@ def _dispatch_s(
 
 
 def _detail(
-    quiet: Rehearsal, cohorts: dict[ServerId, IntArray], edge_rounds: int, latency_s: FloatArray
+    quiet: PlainRounds, cohorts: dict[ServerId, IntArray], edge_rounds: int, latency_s: FloatArray
 ) -> dict[str, Any]:
     """How far expectations would be off without contention, or with radios awake."""
     found: dict[str, list[float]] = {
@@ -137,7 +137,7 @@ def _detail(
     }
 
 
-def _mean_round_s(way: Rehearsal, server: ServerId, cohort: IntArray) -> float:
+def _mean_round_s(way: PlainRounds, server: ServerId, cohort: IntArray) -> float:
     """The mean first round of a cohort's clients, as the estimate for each of them."""
     world = way.world
     asleep, numbers = np.full((1, cohort.size), ASLEEP), np.zeros((1, cohort.size), dtype=np.int64)

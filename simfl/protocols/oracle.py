@@ -11,7 +11,7 @@ import numpy as np
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.learned_values import LearnedValues
-from simfl.protocols.rehearsal import ASLEEP, Rehearsal
+from simfl.protocols.plain_rounds import ASLEEP, PlainRounds
 from simfl.protocols.state_ref import StateRef
 from simfl.streams import Streams
 from simfl.system.server_id import ServerId
@@ -53,7 +53,7 @@ class WorldExpectations:
 
     def __init__(
         self,
-        rehearsal: Rehearsal,
+        plain_rounds: PlainRounds,
         values: LearnedValues,
         ref: StateRef,
         edge_rounds: int,
@@ -61,10 +61,10 @@ class WorldExpectations:
         radios: Radios,
         in_flight: int | None,
     ) -> None:
-        world = rehearsal.world
+        world = plain_rounds.world
         own = replace(world, streams=Streams(world.streams.seed("oracle")))
-        self._rehearsal = replace(rehearsal, world=own)
-        self._quiet = self._rehearsal.quiet
+        self._plain_rounds = replace(plain_rounds, world=own)
+        self._quiet = self._plain_rounds.quiet
         self._values = values
         self._ref = ref
         self._edge_rounds = edge_rounds
@@ -113,7 +113,7 @@ class WorldExpectations:
         return np.array(found_s)
 
     def _members(self, server: ServerId) -> IntArray:
-        edge = self._rehearsal.edge
+        edge = self._plain_rounds.edge
         return np.flatnonzero(edge == server.number) if server.is_edge else np.arange(edge.size)
 
     def _size(self, server: ServerId, members: IntArray) -> int:
@@ -127,8 +127,8 @@ class WorldExpectations:
 
         An edge server first gets its own message from the cloud.
         """
-        everybody = np.arange(self._rehearsal.edge.size)
-        if not self._rehearsal.sleeps:
+        everybody = np.arange(self._plain_rounds.edge.size)
+        if not self._plain_rounds.sleeps:
             return np.zeros(everybody.size)
         idle_s = self._radios.of_clients(everybody)
         if server.is_edge:
@@ -136,12 +136,12 @@ class WorldExpectations:
             idle_s = idle_s + self._quiet.backhaul_s(
                 np.array([server.number]), since_s, uplink=False
             )
-        asleep = idle_s > self._rehearsal.world.messenger.client_radios.tail_s
+        asleep = idle_s > self._plain_rounds.world.messenger.client_radios.tail_s
         return np.where(asleep, ASLEEP, 0.0)
 
     def _state(self, server: ServerId, radio_idle_s: FloatArray) -> bytes:
         """The set of sleeping radios, on which a server's expectation depends."""
-        edge_awake = not server.is_edge or not self._rehearsal.sleeps or self._edge_awake(server)
+        edge_awake = not server.is_edge or not self._plain_rounds.sleeps or self._edge_awake(server)
         awake = np.isfinite(radio_idle_s[self._members(server)])
         return np.packbits(awake).tobytes() + bytes([edge_awake])
 
@@ -169,7 +169,7 @@ class WorldExpectations:
         for first in range(0, draws, chunk):
             cohorts = self._cohorts(members, size, np.arange(first, min(first + chunk, draws)))
             total_s += float(
-                self._rehearsal.latency_s(
+                self._plain_rounds.latency_s(
                     cohorts,
                     self._frequency_hz,
                     idle_s,
@@ -183,16 +183,16 @@ class WorldExpectations:
 
     def _draws(self, members: IntArray, size: int) -> int:
         """The number of cohorts for an expectation."""
-        if self._rehearsal.certain and size == members.size:
+        if self._plain_rounds.certain and size == members.size:
             return 1
-        return DRAWS_WITH_RIVALS if self._rehearsal.contended else DRAWS
+        return DRAWS_WITH_RIVALS if self._plain_rounds.contended else DRAWS
 
     def _cohorts(self, members: IntArray, size: int, draws: IntArray) -> IntArray:
         """For each draw `size` of the members."""
         everybody = np.broadcast_to(members, (draws.size, members.size))
         if size == members.size:
             return everybody
-        lots = self._rehearsal.world.streams.uniform(
+        lots = self._plain_rounds.world.streams.uniform(
             "cohort", everybody, np.broadcast_to(draws[:, None], everybody.shape)
         )
         return np.take_along_axis(everybody, np.argpartition(lots, size - 1, axis=1), 1)[:, :size]
@@ -201,13 +201,13 @@ class WorldExpectations:
         self, server: ServerId, members: IntArray, size: int, radio_idle_s: FloatArray
     ) -> float:
         """The mean round of a client, with `size` of them in flight."""
-        if self._rehearsal.contended:
+        if self._plain_rounds.contended:
             return float(self._beside_others_s(server, radio_idle_s)[members].mean())
-        draws = np.arange(1 if self._rehearsal.certain else max(1, DRAWS // members.size))
+        draws = np.arange(1 if self._plain_rounds.certain else max(1, DRAWS // members.size))
         cohorts = np.broadcast_to(members, (draws.size, members.size))
         numbers = np.broadcast_to(draws[:, None], cohorts.shape)
         about = cohorts, numbers, self._frequency_hz, radio_idle_s[cohorts]
-        return float(self._rehearsal.rounds_s(*about, server)[0].mean())
+        return float(self._plain_rounds.rounds_s(*about, server)[0].mean())
 
     def _beside_others_s(self, server: ServerId, radio_idle_s: FloatArray) -> FloatArray:
         """Every client's round beside randomly drawn rivals, without noise; otherwise NaN."""
@@ -215,7 +215,7 @@ class WorldExpectations:
         size = self._size(server, members)
         total_s, count = np.zeros((2, radio_idle_s.size))
         for mixture in range(1 if size == members.size else MIXTURES):
-            lots = self._rehearsal.world.streams.uniform("mixture", members, mixture)
+            lots = self._plain_rounds.world.streams.uniform("mixture", members, mixture)
             order = members[np.argsort(lots)]
             for first in range(0, members.size, size):
                 cohort = np.sort(order[min(first, members.size - size) :][:size])
@@ -237,13 +237,13 @@ class WorldExpectations:
         arrived = Delivered(
             np.arange(cohort),
             np.full(cohort, self._ref.version),
-            np.full(cohort, self._rehearsal.price.up_bytes),
+            np.full(cohort, self._plain_rounds.price.up_bytes),
             [],
         )
         work = self._values.server_work(self._ref, arrived)
         if not (work.flops or work.bytes_moved):
             return 0.0
-        cost = self._rehearsal.world.aggregate("edge", work.flops, work.bytes_moved)
+        cost = self._plain_rounds.world.aggregate("edge", work.flops, work.bytes_moved)
         return float(cost.duration_s)
 
 

@@ -33,10 +33,10 @@ from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.membership import Membership
 from simfl.protocols.observations import Observations
 from simfl.protocols.oracle import Radios, WorldExpectations
+from simfl.protocols.plain_rounds import PlainRounds
 from simfl.protocols.publication import Publications
 from simfl.protocols.publisher import Publisher
 from simfl.protocols.queries import Queries
-from simfl.protocols.rehearsal import Rehearsal
 from simfl.protocols.scheduler import Scheduler
 from simfl.protocols.selecting import Selecting
 from simfl.protocols.servers import Servers
@@ -202,7 +202,7 @@ class Run:
         participation that the scheduling rule owes it; if not, the manifest warns. `in_flight` is
         the number of clients in flight of a flat server that dispatches them one by one.
         """
-        rehearsal = Rehearsal(
+        plain_rounds = PlainRounds(
             self.world,
             self.values.examples(self._members.num_examples, ref.version),
             self.values.steps(self._members.num_examples, ref.version),
@@ -216,14 +216,14 @@ class Run:
         def together(clients: int) -> int:
             return min(in_flight or wanted(clients), clients)
 
-        expected = expectations(rehearsal, edge_rounds, together)
+        expected = expectations(plain_rounds, edge_rounds, together)
         self.observations.expect(expected)
         if expected.detail is not None:
             self._servers.note(CLOUD, "expectation", expected.detail)
         if self.observations.needs_world:
             radios = Radios(self._client_rounds.radio_idle_s, self._servers.radio_idle_s)
             about = self.values, ref, edge_rounds, together, radios, in_flight
-            self.observations.consult(WorldExpectations(rehearsal, *about))
+            self.observations.consult(WorldExpectations(plain_rounds, *about))
         if concurrency is not None:
             self._scheduler.check_attainable(expected.latency_s[:-1], concurrency)
 

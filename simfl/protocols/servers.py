@@ -19,7 +19,7 @@ from simfl.protocols.ahead import Limits, walk
 from simfl.protocols.booking import Booking, Entry
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.details import as_json
-from simfl.protocols.resting import Resting
+from simfl.protocols.idle_tracker import IdleTracker
 from simfl.protocols.stepped import Listeners, Sending, Stepped
 from simfl.protocols.timeline import Timeline
 from simfl.system.failures import Failures
@@ -59,7 +59,7 @@ class Servers:
         self._failures, self._link_failures = failures
         edges = [*range(world.num_edges), -1]
         radios = world.messenger.server_radios
-        self._resting = Resting(log, clock, log.actors.edge(0), radios, edges)
+        self._idle = IdleTracker(log, clock, log.actors.edge(0), radios, edges)
         self._channels = Channels(world.backhaul_sharing, clock.env)
         self._booking = Booking(log, Heading.SERVERS)
         self._never = clock.env.event()
@@ -138,8 +138,8 @@ class Servers:
         number = int(self._messages[uplink][edge])
         self._messages[uplink][edge] += 1
         server, who, now_s = ServerId(edge), np.array([edge]), self._clock.now_s
-        self._log.add(self._resting.until_now(who))
-        radio_idle_s = self._resting.radio_idle_s(who, now_s)
+        self._log.add(self._idle.until_now(who))
+        radio_idle_s = self._idle.radio_idle_s(who, now_s)
         about = edge, number, raw_bytes, uplink
         sent = self._world.backhaul_transfer(*about, radio_idle_s)
         stage = UPLOAD if uplink else DOWNLOAD
@@ -149,7 +149,7 @@ class Servers:
         causes = np.array([CUTS.index("cloud_link"), CUTS.index("edge_server")])
         limits = Limits(fails_s[[fails_s.argmin()]], causes[[fails_s.argmin()]])
         if self._world.backhaul_sharing.contended:
-            self._resting.busy(who, np.inf)
+            self._idle.busy(who, np.inf)
             over = self._clock.env.event()
             entry = Entry(timeline, columns)
             Stepped(
@@ -185,12 +185,12 @@ class Servers:
         ended_s, message_s = timeline.ended_s, timeline.last_message_s
         radio_idle_s = np.where(np.isfinite(message_s), ended_s - message_s, 0.0)
         fails_s = self._failures.fails_s(int(who[0]), self._clock.now_s)
-        self._resting.free(who, ended_s, radio_idle_s, fails_s)
+        self._idle.free(who, ended_s, radio_idle_s, fails_s)
 
     def radio_idle_s(self, server: ServerId) -> float:
         """Seconds since a server's last message to or from the cloud; inf: asleep."""
         who = np.array([server.number])
-        return float(self._resting.radio_idle_s(who, self._clock.now_s)[0])
+        return float(self._idle.radio_idle_s(who, self._clock.now_s)[0])
 
     def failure(self, server: ServerId) -> simpy.Event:
         """The event of the next failure of a working server."""
@@ -271,9 +271,9 @@ class Servers:
     def close(self) -> list[Rows]:
         """Books every server's waiting until now, and rows of messages in progress."""
         under_way = self._booking.close(self._clock.now_s)
-        waiting = self._resting.waiting(self._clock.now_s)
+        waiting = self._idle.waiting(self._clock.now_s)
         present = self._log.accounts.present[self._log.actors.edge(0) + waiting]
-        self._log.add(self._resting.until_now(waiting[present]))
+        self._log.add(self._idle.until_now(waiting[present]))
         return under_way
 
     def _busy(
@@ -290,10 +290,10 @@ class Servers:
         start_s = self._clock.now_s
         end_s = start_s + duration_s
         who = np.array([actor - self._log.actors.edge(0)])
-        self._log.add(self._resting.until_now(who))
-        tail_ends_s, tail_j = (float(one[0]) for one in self._resting.tail(who, end_s))
-        radio_idle_s = self._resting.radio_idle_s(who, start_s) + duration_s
-        self._resting.free(who, end_s, radio_idle_s, present_until_s)
+        self._log.add(self._idle.until_now(who))
+        tail_ends_s, tail_j = (float(one[0]) for one in self._idle.tail(who, end_s))
+        radio_idle_s = self._idle.radio_idle_s(who, start_s) + duration_s
+        self._idle.free(who, end_s, radio_idle_s, present_until_s)
         active_j += tail_j
         self._log.row(
             kind,

@@ -14,8 +14,8 @@ import numpy as np
 
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.streams import Streams
-from simfl.system.availability.courses import Courses
 from simfl.system.availability.sojourn import Sojourn
+from simfl.system.availability.sojourn_cache import SojournCache
 
 
 @dataclass(frozen=True)
@@ -43,21 +43,21 @@ class Failures:
     """When machines of one kind fail and work again; without `outages`, they never fail."""
 
     def __init__(self, outages: Outages | None, streams: Streams, component: str) -> None:
-        self._courses: Courses | None = None
+        self._sojourns: SojournCache | None = None
         if outages is not None:
             works, broken = outages.works, outages.broken
-            self._courses = Courses(streams, works, broken, None, None, component)
+            self._sojourns = SojournCache(streams, works, broken, None, None, component)
 
     @property
     def never(self) -> bool:
         """Whether they never fail."""
-        return self._courses is None
+        return self._sojourns is None
 
     def at(self, machines: IntArray, time_s: float) -> tuple[BoolArray, FloatArray]:
         """Whether each works at `time_s`, and when that changes next; inf: never."""
-        if self._courses is None:
+        if self._sojourns is None:
             return np.ones(machines.size, dtype=bool), np.full(machines.size, np.inf)
-        return self._courses.at(machines, time_s)
+        return self._sojourns.at(machines, time_s)
 
     def fails_s(self, machine: int, time_s: float) -> float:
         """When a machine fails next; `time_s` if it does not work then; inf for never."""

@@ -42,7 +42,6 @@ class IdlePower:
         self._streams = streams
         # The beginning of each wait; the beginning of the current presence or absence, and its end;
         # and the total seconds of the absences before it.
-        # seconds of the absences before that.
         self._from_s: FloatArray = np.full(clients, np.nan)
         self._since_s: FloatArray = np.zeros(clients)
         self._until_s: FloatArray = np.zeros(clients)

@@ -75,7 +75,6 @@ class ThermalCpu(Cpu):
         heating = self._speed(upper_hz) * self._time_to_hot(upper_hz, self.temperature_cool_c)
         # The rest consists of complete periods of cooling and heating, and a part of one. If the
         # case never cools, there are no periods: everything runs at the lower clock.
-        # case never cools there is no period: all of it goes at the lower clock.
         periodic = np.isfinite(cooling + heating)
         in_cooling, in_heating = np.where(periodic, cooling, 0.0), np.where(periodic, heating, 1.0)
         periods = np.floor(left / (in_cooling + in_heating))

@@ -9,7 +9,7 @@ from typing import Any
 
 from simfl.learning.workers.answering import Answering
 from simfl.learning.workers.early_sums import Wanted
-from simfl.learning.workers.packed_requests import Bundle, Crate
+from simfl.learning.workers.packed_requests import Bundle, PackedValues
 from simfl.learning.workers.remote_pool import WorkerLost
 
 
@@ -82,12 +82,12 @@ class Cluster:
 
 
 class Line:
-    """A worker of it; `asked` are the crates that it was sent, `wanted` what sums with them."""
+    """A worker of it; `asked` are the requests that it was sent, `wanted` what sums with them."""
 
     def __init__(self, name: str, fate: str | Mapping[str, Any]) -> None:
         self.name = name
         self.fate = fate
-        self.asked: list[Crate] = []
+        self.asked: list[PackedValues] = []
         self.wanted: list[Wanted] = []
         self.sums: list[Handle] = []
         self.ended = self.gone = False
@@ -107,16 +107,16 @@ class Line:
         return self.beginning
 
     def ask(
-        self, crate: Crate, held: int | None, forgotten: Sequence[int], wanted: Wanted
+        self, packed: PackedValues, held: int | None, forgotten: Sequence[int], wanted: Wanted
     ) -> Handle:
         """The answer, or what befalls the worker instead."""
-        self.asked.append(crate)
+        self.asked.append(packed)
         self.wanted.append(wanted)
         if self.fate in ("killed", "fades"):
             time.sleep(0.1 * (self.fate == "fades"))
             return Handle(lambda: WorkerLost("it was killed"))
         return Handle(
-            lambda: self._worker.answer(crate, held, forgotten, wanted),
+            lambda: self._worker.answer(packed, held, forgotten, wanted),
             hangs=self.fate == "hangs",
         )
 
@@ -125,7 +125,7 @@ class Line:
         return self._still(lambda: self._worker.fetch(held))
 
     def partial_sum(self, weights: Sequence[float], members: Mapping[int, Any]) -> Handle:
-        """A part of a sum; the crates of all are remembered."""
+        """A part of a sum; all are remembered."""
         handle = self._still(lambda: self._worker.partial_sum(weights, members))
         self.sums.append(handle)
         return handle

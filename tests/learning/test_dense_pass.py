@@ -14,7 +14,7 @@ from simfl.learning.batched import BatchedTrainer
 from simfl.learning.job import LocalTraining, Recipe
 from simfl.learning.kernels.dense_pass import Factors
 from simfl.learning.kernels.mean_loss import mean_cross_entropy
-from simfl.learning.kernels.standing import Standing
+from simfl.learning.kernels.row_cache import RowCache
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.parameters import Parameters, squared_distance
 from simfl.learning.sequential import SequentialTrainer
@@ -123,7 +123,7 @@ def test_gradients_by_hand_have_gradients_themselves() -> None:
 def test_a_row_is_computed_once_while_its_tensors_stay_what_they_are() -> None:
     """And again after one has changed; each time where they are not known to stay."""
     weight, passing = torch.ones(2, 3, 3), torch.ones(2, 3, 3)
-    standing, calls = Standing([weight], 4), []
+    row_cache, calls = RowCache([weight], 4), []
     places, valid = torch.tensor([[0, 1], [2, 2]]), torch.tensor([[1, 1], [1, 0]])
 
     def taken(tensor: Tensor, value: float) -> Tensor:
@@ -131,7 +131,7 @@ def test_a_row_is_computed_once_while_its_tensors_stay_what_they_are() -> None:
             calls.append(value)
             return torch.full((2, 2, 1), value)
 
-        return standing.values([tensor], places, valid, compute)
+        return row_cache.values([tensor], places, valid, compute)
 
     assert taken(weight, 1.0).unique().tolist() == [1.0]
     assert taken(weight, 2.0).unique().tolist() == [1.0]

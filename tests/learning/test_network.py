@@ -160,7 +160,7 @@ def test_a_form_whose_bits_depend_on_company_is_not_used(monkeypatch: pytest.Mon
         return lambda current, rows: form(current, rows) * (1 + 1e-7 * current.jobs)
 
     module = nn.Sequential(nn.Linear(6, 6), nn.Tanh())
-    assert not StackedForward(module, (6,)).needs_company
+    assert not StackedForward(module, (6,)).single_differs
     monkeypatch.setattr(stacked_graph, "linear", crowded)
 
     with pytest.raises(NotStackable, match="depend on the number of jobs"):

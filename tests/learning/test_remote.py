@@ -25,7 +25,7 @@ from simfl.learning.parameters import Elsewhere, Parameters, all_finite
 from simfl.learning.sums import FAN, weighted_mean
 from simfl.learning.task import Task
 from simfl.learning.trainer import Trainer
-from simfl.learning.workers.packed_requests import Crate
+from simfl.learning.workers.packed_requests import PackedValues
 from simfl.learning.workers.remote import Describe, RemoteTrainer
 from simfl.provenance.lineage import numeric_platform
 from tests.learning.clusters import Cluster
@@ -228,7 +228,7 @@ def test_means_of_several_servers_come_with_the_answers(fates: Sequence[str]) ->
 def sums_bytes(cluster: Cluster) -> list[int]:
     """Sizes of the parts of sums that workers were asked for."""
     handles = [handle for line in cluster.lines for handle in line.sums]
-    return [one.value.own.flat.nbytes for one in handles if isinstance(one.value, Crate)]
+    return [one.value.own.flat.nbytes for one in handles if isinstance(one.value, PackedValues)]
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["all are there", "one is lost meanwhile"])

@@ -56,7 +56,9 @@ def test_answers_come_in_the_order_of_the_requests_and_the_largest_are_handed_ou
     first = next(answers)
 
     assert [int(one[0]) for one in [first, *answers]] == [1, 3, 5, 7, 9, 11, 13]
-    sent = [[int(crate.own.flat[:4].view("f4")[0]) for crate in one.asked] for one in cluster.lines]
+    sent = [
+        [int(packed.own.flat[:4].view("f4")[0]) for packed in one.asked] for one in cluster.lines
+    ]
     # 9 and 8, then 7 to whom has 8, and 3; whoever has answered gets the next.
     assert [one[:2] for one in sent] == [[1, 4], [3, 5]]
 
@@ -94,9 +96,9 @@ def test_what_several_requests_need_is_put_once() -> None:
     sizes = [[shape.numel() for _, shape, _ in one.run] for one in cluster.put_bundles]
     assert sizes == [[5], [3]]
     own = [
-        [shape.numel() for _, shape, _ in crate.own.run]
+        [shape.numel() for _, shape, _ in packed.own.run]
         for one in cluster.lines
-        for crate in one.asked
+        for packed in one.asked
     ]
     assert sorted(own) == [[], [2], [2], [3]]
 

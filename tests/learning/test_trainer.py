@@ -59,7 +59,7 @@ def test_a_job_without_its_inputs_waits(trainer: Trainer) -> None:
     wanted = submit(trainer, 0, RECIPE)
     start = Start()
     waiting = submit(trainer, 1, RECIPE, awaits=start)
-    company = submit(trainer, 2, RECIPE, awaits=start)
+    others = submit(trainer, 2, RECIPE, awaits=start)
 
     wanted.result()
     waited = not waiting.done
@@ -67,7 +67,7 @@ def test_a_job_without_its_inputs_waits(trainer: Trainer) -> None:
     waiting.result()
 
     assert waited
-    assert company.done
+    assert others.done
     assert trainer.cohorts == [1, 2]
 
 

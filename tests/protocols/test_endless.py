@@ -177,7 +177,7 @@ def test_a_clock_does_not_go_beyond_the_end_of_simulated_time():
 
 def test_a_course_of_too_many_sojourns_is_not_followed(monkeypatch):
     """A question about a moment that lies too many sojourns ahead is refused."""
-    monkeypatch.setattr("simfl.system.availability.courses.MOST_CHANGES", 100)
+    monkeypatch.setattr("simfl.system.availability.sojourn_cache.MOST_CHANGES", 100)
     population = {"faults": outages(1e-3, 1e-3), "availability": renewal(1.0, 1e5)}
 
     with pytest.raises(UnusableAvailability, match="has changed 100 times since it was last asked"):

@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from simfl.learning.kernels.dense import DenseChain, DenseLayer
+from simfl.learning.kernels.row_cache import RowCache
 from simfl.learning.kernels.stacked_product import aligned, product
-from simfl.learning.kernels.standing import Standing
 from simfl.learning.parameters import Parameters
 
 MOST_REMEMBERED = 4
@@ -69,7 +69,7 @@ class Rows:
     row.
     """
 
-    standing: Standing
+    row_cache: RowCache
     places: Tensor
     valid: Tensor
 
@@ -93,7 +93,7 @@ def dense_pass(
     if rows is not None and still and width <= MOST_REMEMBERED * entering.shape[2]:
         fixed = [parameters[name] for layer in chain.layers[:still] for name in layer.names]
         through = partial(chain.entering, parameters, entering, still)
-        entering = rows.standing.values(fixed, rows.places, rows.valid, lambda: through()[-1])
+        entering = rows.row_cache.values(fixed, rows.places, rows.valid, lambda: through()[-1])
         chain, heard = DenseChain(chain.layers[still:]), max(heard - still, 0)
     names = [None if factors is None else factors.name(parameters[one.weight]) for one in chain]
     tensors = [parameters[name] for layer in chain for name in layer.names]

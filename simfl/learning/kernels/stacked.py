@@ -36,7 +36,7 @@ class StackedForward:
     """The forward pass of stacked models, in training mode and in evaluation.
 
     - `one_by_one`: some layer computes the jobs one after another, so stacking gains nothing.
-    - `needs_company`: a stack of one uses other kernels than a stack of several, so a single job
+    - `single_differs`: a stack of one uses other kernels than a stack of several, so a single job
       must be computed twice, side by side, to get the same bits as among others.
     - `calls`: the number of layers and functions that a pass calls.
     - `convolutions`: the layers that convolve, each with its forms; `convolves`: whether there are
@@ -75,7 +75,7 @@ class StackedForward:
         self.convolves = bool(forms)
         self.one_by_one = "alone" in forms
         vectors = any(map(_makes_vectors, modules.values()))
-        self.needs_company = vectors and not self.one_by_one
+        self.single_differs = vectors and not self.one_by_one
         on_cpu = all(one.device.type == "cpu" for one in module.parameters())
         if on_cpu and self.dense is None and not self.one_by_one:
             _verify_bits(self, module, input_shape, learns)
@@ -305,7 +305,7 @@ def _verify_bits(
         return [outputs, *[one for one in slopes if one is not None]]
 
     together = found(jobs)
-    for count in {2 if stacked.needs_company else 1, 2}:
+    for count in {2 if stacked.single_differs else 1, 2}:
         for one, other in zip(found(count), together, strict=True):
             if not torch.equal(one, other[:count]):
                 raise NotStackable("the bits of the batched form depend on the number of jobs")

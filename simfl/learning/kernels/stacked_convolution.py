@@ -30,8 +30,8 @@ after job. windows: a batched product with every window of the images (`convolut
 
 WHY: dict[Form, str] = {
     "matrix": "small images: one batched product",
-    "alone": "larger images on a CPU gain nothing from company",
-    "windows": "an accelerator needs company: one batched product",
+    "alone": "larger images on a CPU gain nothing from batching",
+    "windows": "an accelerator gains from batching: one batched product",
 }
 """Why a layer has its form, as shown to users."""
 

@@ -14,7 +14,7 @@ from simfl.learning.devices import device_of
 from simfl.learning.parameters import Parameters
 from simfl.learning.sums import PartialSum
 from simfl.learning.workers.early_sums import Wanted
-from simfl.learning.workers.packed_requests import Bytes, Crate, readable
+from simfl.learning.workers.packed_requests import Bytes, PackedValues, readable
 from simfl.learning.workers.packing import unpack
 from simfl.learning.workers.pool import Handler, sendable
 
@@ -67,11 +67,11 @@ class Answering:
 
     def answer(
         self,
-        request: Crate,
+        request: PackedValues,
         held: int | None,
         forgotten: Sequence[int],
         wanted: Wanted = (),
-    ) -> Crate:
+    ) -> PackedValues:
         """False, the handler's remarks, the wall seconds of answering, and the answers to a
         request; or True and the exception.
 
@@ -103,20 +103,20 @@ class Answering:
                 )
         except Exception as error:  # noqa: BLE001  # a user's loss may raise anything
             answer = [True, sendable(error)]
-        return Crate.of(answer)
+        return PackedValues.of(answer)
 
-    def fetch(self, held: int) -> Crate:
+    def fetch(self, held: int) -> PackedValues:
         """False, followed by what is held of one request."""
-        return Crate.of([False, *self._held[held]])
+        return PackedValues.of([False, *self._held[held]])
 
     def partial_sum(
         self, weights: Sequence[float], members: Mapping[int, tuple[int, int]]
-    ) -> Crate:
+    ) -> PackedValues:
         """False and the part of a sum whose members are held here; `members`: by place, request and
         index.
         """
         held = {place: self._held[held][number] for place, (held, number) in members.items()}
-        return Crate.of([False, _part(weights, held)])
+        return PackedValues.of([False, _part(weights, held)])
 
 
 def _part(weights: Sequence[float], members: Mapping[int, Parameters]) -> PartialSum:

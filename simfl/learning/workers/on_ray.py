@@ -15,7 +15,7 @@ import torch
 from simfl.common.ray_cluster import GIVE_UP_S, connect
 from simfl.learning.workers.answering import Answering
 from simfl.learning.workers.early_sums import Wanted
-from simfl.learning.workers.packed_requests import Bundle, Crate
+from simfl.learning.workers.packed_requests import Bundle, PackedValues
 from simfl.learning.workers.remote_pool import Line, NoWorkers, WorkerLost
 
 ROUNDING = 1e-6
@@ -132,7 +132,7 @@ class _Actor(Answering):
         self._brought: dict[str, Bundle] = {}
         super().__init__(lambda name: self._brought[name])
 
-    def answer_with(self, names: Sequence[str], request: Crate, *rest: Any) -> Crate:
+    def answer_with(self, names: Sequence[str], request: PackedValues, *rest: Any) -> PackedValues:
         """See `answer`. Its arguments are followed by bundles with these names."""
         count = len(rest) - len(names)
         self._brought = dict(zip(names, rest[count:], strict=True))
@@ -159,14 +159,16 @@ class RayLine:
         """Have the worker prepared; returns the handle of its platform."""
         return self._actor.begin.remote(prepare, setup, shared)
 
-    def ask(self, crate: Crate, held: int | None, forgotten: Sequence[int], wanted: Wanted) -> Any:
+    def ask(
+        self, packed: PackedValues, held: int | None, forgotten: Sequence[int], wanted: Wanted
+    ) -> Any:
         """Send a request; returns the handle of the answer."""
         # Ray delivers arguments. If they were nested handles, the worker would have to ask for
         # them, and Ray would track their users.
-        fetched = {one.hex(): one for one in crate.fetched}
+        fetched = {one.hex(): one for one in packed.fetched}
         new = {name: one for name, one in fetched.items() if name not in self._there}
         self._there = set(fetched)  # which is what `Answering` keeps
-        request = replace(crate, fetched=list(fetched))
+        request = replace(packed, fetched=list(fetched))
         return self._actor.answer_with.remote(
             list(new), request, held, forgotten, wanted, *new.values()
         )

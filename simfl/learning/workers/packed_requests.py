@@ -51,7 +51,7 @@ class Bundle:
 
 
 @dataclass(frozen=True)
-class Crate:
+class PackedValues:
     """Values, and where their tensors are: in `own` (0) or in one of the bundles of `fetched`.
 
     `places` are bundle and index within it, for each tensor; `fetched` are handles of bundles.
@@ -64,11 +64,11 @@ class Crate:
     fetched: Sequence[Any] = ()
 
     @staticmethod
-    def of(values: Sequence[Any]) -> Crate:
+    def of(values: Sequence[Any]) -> PackedValues:
         """Values with all their tensors; raises the errors of pickle."""
         header, tensors, counts = separated(values)
         places = [(0, place) for place in range(len(tensors))]
-        return Crate(header, len(counts), places, Bundle.of(tensors))
+        return PackedValues(header, len(counts), places, Bundle.of(tensors))
 
     def unpacked(self, device: torch.device, bundles: Sequence[Sequence[Tensor]] = ()) -> list[Any]:
         """The values, with tensors on this device; `bundles` are the tensors of the fetched
@@ -104,15 +104,15 @@ class _Separated:
 
 
 class Sender:
-    """Makes crates. `put` stores a bundle and returns a handle by which workers get it."""
+    """Packs requests. `put` stores a bundle and returns a handle by which workers get it."""
 
     def __init__(self, put: Callable[[Bundle], Any]) -> None:
         self._put = put
         self._sent: dict[int, weakref.ref[Tensor]] = {}
         self._shared: dict[int, _Shared] = {}
 
-    def crates(self, requests: Sequence[Sequence[Any]]) -> Callable[[int], Crate]:
-        """A function that makes the crate of a request by its number, any number of times.
+    def packer(self, requests: Sequence[Sequence[Any]]) -> Callable[[int], PackedValues]:
+        """A function that packs a request by its number, any number of times.
 
         Raises the errors of pickle for objects that cannot be pickled.
         """
@@ -121,7 +121,7 @@ class Sender:
             header, tensors, counts = separated(request)
             parts.append(_Separated(header, tensors, len(counts)))
         self._share(parts)
-        return lambda number: self._crate(parts[number])
+        return lambda number: self._packed(parts[number])
 
     def _share(self, requests: Sequence[_Separated]) -> None:
         """Store what is needed more than once, grouped by the requests that need it."""
@@ -143,7 +143,7 @@ class Sender:
                 self._shared[id(tensor)] = _Shared(weakref.ref(tensor), handle, place)
         self._sent |= {key: weakref.ref(one) for key, one in tensors.items()}
 
-    def _crate(self, request: _Separated) -> Crate:
+    def _packed(self, request: _Separated) -> PackedValues:
         fetched: list[Any] = []
         own: list[Tensor] = []
         places = []
@@ -156,4 +156,4 @@ class Sender:
             if shared.handle not in fetched:
                 fetched.append(shared.handle)
             places.append((1 + fetched.index(shared.handle), shared.place))
-        return Crate(request.header, request.values, places, Bundle.of(own), fetched)
+        return PackedValues(request.header, request.values, places, Bundle.of(own), fetched)

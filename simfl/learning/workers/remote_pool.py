@@ -23,7 +23,7 @@ from simfl.learning.devices import ComputeDevice
 from simfl.learning.sums import PartialSum
 from simfl.learning.workers.answering import Split
 from simfl.learning.workers.early_sums import Wanted
-from simfl.learning.workers.packed_requests import Bytes, Crate, Sender
+from simfl.learning.workers.packed_requests import Bytes, PackedValues, Sender
 from simfl.learning.workers.packing import pack, write
 from simfl.learning.workers.pool import AHEAD, MOST_DEATHS, Handler, WorkerDied
 from simfl.learning.workers.tally import Tally
@@ -50,14 +50,16 @@ class Line(Protocol):
         handles.
         """
 
-    def ask(self, crate: Crate, held: int | None, forgotten: Sequence[int], wanted: Wanted) -> Any:
-        """Send a request; returns the handle of the answer, a crate. See `Answering.answer`."""
+    def ask(
+        self, packed: PackedValues, held: int | None, forgotten: Sequence[int], wanted: Wanted
+    ) -> Any:
+        """Send a request; returns the handle of the answer, packed. See `Answering.answer`."""
 
     def fetch(self, held: int) -> Any:
-        """The handle of what it holds of a request, a crate."""
+        """The handle of what it holds of a request, packed."""
 
     def partial_sum(self, weights: Sequence[float], members: Mapping[int, tuple[int, int]]) -> Any:
-        """The handle of a part of a sum, in a crate. See `Answering.partial_sum`."""
+        """The handle of a part of a sum, packed. See `Answering.partial_sum`."""
 
     def where(self) -> str:
         """The worker's machine, as text."""
@@ -267,7 +269,7 @@ class RemotePool:
         raise WorkerDied(f"{MOST_DEATHS} workers were lost with the same answers")
 
     def _waited(self, worker: Worker, handle: Any) -> list[Any]:
-        """The values of a crate that a worker sends outside of `map`; raises WorkerLost."""
+        """The packed values that a worker sends outside of `map`; raises WorkerLost."""
         until = time.monotonic() + self.give_up_s
         while not self.cluster.wait([handle], min(LONGEST_WAIT_S, self.give_up_s)):
             if time.monotonic() >= until:
@@ -293,7 +295,7 @@ class RemotePool:
         hold: bool,
         foreseen: Sums | None,
     ) -> Iterator[list[Any]]:
-        crate = self._sender.crates(requests)
+        pack = self._sender.packer(requests)
         waiting = deque(sorted(range(len(requests)), key=lambda place: -costs[place]))
         deaths: Counter[int | None] = Counter()
         numbers = [next(self._numbers) if hold else None for _ in requests]
@@ -304,7 +306,7 @@ class RemotePool:
             self._recruit(len(requests), deaths)
             for worker in self._heard(self._beginning(), 0.0):
                 self._begun(worker, waiting, deaths)
-            self._hand_out(waiting, crate, costs, numbers, wanted)
+            self._hand_out(waiting, pack, costs, numbers, wanted)
             for worker in self._heard([one for one in self._workers if one.busy], LONGEST_WAIT_S):
                 if not worker.ready:
                     self._begun(worker, waiting, deaths)
@@ -388,7 +390,7 @@ class RemotePool:
     def _hand_out(
         self,
         waiting: deque[int],
-        crate: Callable[[int], Crate],
+        pack: Callable[[int], PackedValues],
         costs: Sequence[float],
         numbers: Sequence[int | None],
         wanted: Sequence[Wanted],
@@ -406,7 +408,7 @@ class RemotePool:
                     worker.since = time.monotonic()
                 place = waiting.popleft()
                 forgotten, worker.forgotten[:] = list(worker.forgotten), []
-                handle = worker.line.ask(crate(place), numbers[place], forgotten, wanted[place])
+                handle = worker.line.ask(pack(place), numbers[place], forgotten, wanted[place])
                 worker.asked.append((place, handle))
 
     def _heard(self, workers: Sequence[Worker], longest_s: float) -> list[Worker]:

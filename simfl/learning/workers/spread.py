@@ -47,7 +47,7 @@ class SpreadTrainer(BatchedTrainer):
         """The number of cohorts to split tasks into so that every worker is kept busy."""
         count = super().pieces(tasks)
         stacked = self.network.stacked
-        smallest = 2 if stacked is not None and stacked.needs_company else 1
+        smallest = 2 if stacked is not None and stacked.single_differs else 1
         most = max(count, len(tasks) // smallest)
         return min(most, -(-count // workers) * workers)
 

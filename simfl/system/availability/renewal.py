@@ -9,7 +9,7 @@ repair.
 
 The process is stationary from time 0: a client is present with probability A, and its first sojourn
 is drawn from the residual distribution. Each sojourn is addressed by client and number, so that a
-client's course is determined by the seed alone. Courses are computed as far as queried: a client
+client's course is determined by the seed alone. Sojourns are computed as far as queried: a client
 takes memory once it is queried, and time for the sojourns since its last query. A query about a
 much earlier time restarts that client's course.
 """
@@ -24,9 +24,9 @@ import numpy as np
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.streams import Streams
 from simfl.system.availability.base import Availability
-from simfl.system.availability.courses import Courses
 from simfl.system.availability.diurnal import Diurnal
 from simfl.system.availability.sojourn import Sojourn
+from simfl.system.availability.sojourn_cache import SojournCache
 
 PHONES_PRESENT = Sojourn(1931.0, "weibull", 0.5)
 PHONES_ABSENT = Sojourn(11758.0, "weibull", 0.39)
@@ -50,7 +50,7 @@ class Renewal(Availability):
     ] = None
     diurnal: Annotated[Diurnal | None, "daily variation of clients' returns; null: none"] = None
 
-    _courses: dict[int, Courses] = field(
+    _sojourns: dict[int, SojournCache] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
 
@@ -75,9 +75,9 @@ class Renewal(Availability):
         present, end_s = self._at(streams).at(clients, time_s)
         return np.where(present, end_s, time_s)
 
-    def _at(self, streams: Streams) -> Courses:
-        if streams.seed_value not in self._courses:
-            self._courses[streams.seed_value] = Courses(
+    def _at(self, streams: Streams) -> SojournCache:
+        if streams.seed_value not in self._sojourns:
+            self._sojourns[streams.seed_value] = SojournCache(
                 streams, self.present, self.absent, self.share_beta, self.diurnal
             )
-        return self._courses[streams.seed_value]
+        return self._sojourns[streams.seed_value]

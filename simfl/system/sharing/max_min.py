@@ -59,7 +59,6 @@ def _water_levels(own_bps: FloatArray, link: IntArray, left_bps: FloatArray) -> 
     before -= np.repeat(before[first], size)
     # With the j smallest at their own rates, the others share the rest. The level is the largest of
     # these shares: they increase with j as long as the j-th does not use its share, then decrease.
-    # of these shares, which rise with j as long as the j-th does not take its share, then fall.
     above = np.repeat(size, size) - (np.arange(len(at)) - np.repeat(first, size))
     share = np.maximum.reduceat((left_bps[at] - before) / above, first)
     level = np.full(len(left_bps), np.inf)

@@ -29,7 +29,6 @@ from simfl.system.traces.tables import (
 
 # The local time of the collection. Its zone is not stated, but only differences are used, which are
 # the same in any zone without summer time.
-# same in any zone without summer time.
 REFERENCE = datetime(2020, 1, 2, tzinfo=UTC)
 TWO_DAYS_S = 172_800.0
 KIB_BITS, KBIT_BITS = 8192.0, 1000.0

@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 from simfl.streams import Streams
-from simfl.system.availability.courses import Courses
 from simfl.system.availability.diurnal import Diurnal
 from simfl.system.availability.renewal import Renewal
 from simfl.system.availability.sojourn import Sojourn
+from simfl.system.availability.sojourn_cache import SojournCache
 
 CLIENTS = np.arange(40_000)
 STREAMS = Streams(11)
@@ -170,8 +170,8 @@ def test_time_is_paid_for_the_clients_asked() -> None:
     model.available(few, 30 * 86400.0, STREAMS)
 
     assert time.process_time() - started < 1.0
-    (courses,) = model._courses.values()
-    assert courses._client.size == 10
+    (cache,) = model._sojourns.values()
+    assert cache._client.size == 10
 
 
 def test_a_million_clients_are_asked_in_seconds() -> None:
@@ -190,15 +190,15 @@ def test_a_million_clients_are_asked_in_seconds() -> None:
 
 
 def test_a_question_about_the_past_starts_again() -> None:
-    """Courses hold one sojourn per client; going back draws the same ones from the beginning."""
-    courses = Courses(STREAMS, Sojourn(10.0), Sojourn(10.0), None, None)
+    """The cache holds one sojourn per client; going back draws the same ones from the beginning."""
+    cache = SojournCache(STREAMS, Sojourn(10.0), Sojourn(10.0), None, None)
     clients = np.arange(50)
 
-    early, late = courses.at(clients, 100.0), courses.at(clients, 10_000.0)
+    early, late = cache.at(clients, 100.0), cache.at(clients, 10_000.0)
 
-    for again, before in zip(courses.at(clients, 100.0), early, strict=True):
+    for again, before in zip(cache.at(clients, 100.0), early, strict=True):
         np.testing.assert_array_equal(again, before)
-    for again, before in zip(courses.at(clients, 10_000.0), late, strict=True):
+    for again, before in zip(cache.at(clients, 10_000.0), late, strict=True):
         np.testing.assert_array_equal(again, before)
 
 

@@ -41,7 +41,7 @@ class _Sojourns:
         self.start_s[rows], self.end_s[rows] = other.start_s[rows], other.end_s[rows]
 
 
-class Courses:
+class SojournCache:
     """The sojourn of each client at the last queried time: a cache of what the seed determines.
 
     There is one row per client queried so far; `_row_of` maps clients to rows. Random draws are
@@ -66,7 +66,6 @@ class Courses:
         self._now = _Sojourns.none()
         # Each client's sojourn when it was last queried about an earlier time: a round is planned
         # far ahead, and its client is then queried about the present again.
-        # planned far ahead, and then its client is asked about now again.
         self._kept = _Sojourns.none()
 
     def at(self, clients: IntArray, time_s: float) -> tuple[BoolArray, FloatArray]:

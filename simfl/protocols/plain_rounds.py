@@ -1,4 +1,4 @@
-"""Rehearses client rounds before they begin, to predict how long they take in parallel.
+"""Simulates client rounds ahead of time, to predict how long they take in parallel.
 
 Clients of the same cohort contend, as on the run's own channels; radios start in the state after
 their last message. There are no interruptions, and nothing is booked.
@@ -29,7 +29,7 @@ ASLEEP = np.inf
 
 
 @dataclass(frozen=True, eq=False)
-class Rehearsal:
+class PlainRounds:
     """Rounds of plain training of the whole model in `world`, which may be without noise.
 
     A round trains on `examples` (clients,) in `steps` steps, with a model of this `work`; `edge` is
@@ -46,12 +46,12 @@ class Rehearsal:
     flat: bool
 
     @property
-    def quiet(self) -> Rehearsal:
+    def quiet(self) -> PlainRounds:
         """The same without noise: every duration at its mean."""
         return replace(self, world=self.world.without_noise)
 
     @property
-    def with_links_of_their_own(self) -> Rehearsal:
+    def with_links_of_their_own(self) -> PlainRounds:
         """The same without contention."""
         alone = replace(self.world, access_sharing=Dedicated(), backhaul_sharing=Dedicated())
         return replace(self, world=alone)

@@ -51,7 +51,7 @@ class _Radios:
         self.soonest_s = np.inf
 
 
-class Resting:
+class IdleTracker:
     """Tracks since when devices are free, and until when their radios are awake.
 
     Devices are numbered from 0, which is `first_actor` of the log; `radios` has one entry for each,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 
-class Standing:
+class RowCache:
     """Remembers values by row, for tensors that live as long as this object.
 
     `tensors` are those: of other tensors it is unknown whether they have changed. `count` is the

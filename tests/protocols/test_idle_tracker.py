@@ -12,7 +12,7 @@ from simfl.eventlog.accounts import Accounts
 from simfl.eventlog.kinds import KIND_INDEX, KINDS, STATES, Actors
 from simfl.eventlog.log import EventLog
 from simfl.protocols.clock import Clock
-from simfl.protocols.resting import Resting
+from simfl.protocols.idle_tracker import IdleTracker
 from simfl.system.battery import Batteries
 from simfl.system.charge import Charge
 from simfl.system.link_columns import LinkColumns
@@ -48,25 +48,25 @@ class Bench:
         if charge_j is not None:
             charge = Charge(Batteries(np.full(count, 100.0), charge_j), idle_w)
         self.all = np.arange(count)
-        self.resting = Resting(self.log, self.clock, 0, radios, charge=charge)
+        self.tracker = IdleTracker(self.log, self.clock, 0, radios, charge=charge)
 
-    def at(self, time_s: float) -> Resting:
+    def at(self, time_s: float) -> IdleTracker:
         """The devices at a later moment."""
         self.clock.env.run(until=time_s)
-        return self.resting
+        return self.tracker
 
     def works(self, who: int, until_s: float, radio_idle_s: float = 0.0, **more: float) -> None:
         """A device begins an activity now, which gets a row in the log."""
         now_s, whom = self.clock.now_s, np.array([who])
-        self.log.add(self.resting.until_now(whom))
-        self.resting.free(whom, until_s, radio_idle_s, **more)
+        self.log.add(self.tracker.until_now(whom))
+        self.tracker.free(whom, until_s, radio_idle_s, **more)
         energy_j = IDLE_W * (until_s - now_s)
         self.log.row("upload", who, until_s, start_s=now_s, energy_j=energy_j)
 
     def close(self) -> None:
         """Book what is open, and check every invariant."""
         now_s = self.clock.now_s
-        self.log.add(self.resting.until_now(self.resting.waiting(now_s)))
+        self.log.add(self.tracker.until_now(self.tracker.waiting(now_s)))
         self.log.row("idle", self.all.size, now_s, start_s=0.0)
         self.log.finish(now_s)
         laws = self.accounts.close(now_s)
@@ -91,7 +91,7 @@ def test_a_tail_and_the_waiting_after_it() -> None:
 def test_the_next_message_cuts_a_tail_short() -> None:
     """It needs no promotion then; after the tail it does, and so does the first one."""
     bench = Bench()
-    assert bench.resting.radio_idle_s(bench.all, 0.0).tolist() == [np.inf]
+    assert bench.tracker.radio_idle_s(bench.all, 0.0).tolist() == [np.inf]
     bench.works(0, 1.0)
 
     assert bench.at(3.0).radio_idle_s(bench.all, 3.0).tolist() == [2.0]

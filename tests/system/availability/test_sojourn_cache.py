@@ -1,4 +1,4 @@
-"""Courses of clients that come and go are followed once, however they are asked about."""
+"""Sojourns of clients that come and go are computed once, however they are asked about."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 from simfl.streams import Streams
-from simfl.system.availability.courses import Courses
 from simfl.system.availability.sojourn import Sojourn
+from simfl.system.availability.sojourn_cache import SojournCache
 
 CLIENTS = np.arange(5)
 
 
-def courses() -> Courses:
+def new_cache() -> SojournCache:
     """Sojourns of a second on average."""
-    return Courses(Streams(1), Sojourn(1.0), Sojourn(1.0), None, None)
+    return SojournCache(Streams(1), Sojourn(1.0), Sojourn(1.0), None, None)
 
 
 def test_a_look_ahead_changes_no_answer() -> None:
     """Asked about now and then in turn, or about now alone, the answers are the same."""
-    plain, looking = courses(), courses()
+    plain, looking = new_cache(), new_cache()
 
     for now_s in np.arange(0.0, 40.0, 3.7):
         looking.at(CLIENTS[1:3], now_s + 25.0)
@@ -34,16 +34,16 @@ def test_looks_ahead_cost_what_lies_ahead_and_not_the_whole_past(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Twice as many questions take twice as many steps: none begins at time 0 again."""
-    advance, steps = Courses._advance, []
+    advance, steps = SojournCache._advance, []
 
-    def counted(self: Courses, rows: np.ndarray) -> None:
+    def counted(self: SojournCache, rows: np.ndarray) -> None:
         steps.append(rows.size)
         advance(self, rows)
 
-    monkeypatch.setattr(Courses, "_advance", counted)
+    monkeypatch.setattr(SojournCache, "_advance", counted)
     totals = []
     for questions in (40, 80):
-        one = courses()
+        one = new_cache()
         steps.clear()
         for now_s in np.arange(questions) * 5.0:
             one.at(CLIENTS, now_s + 50.0)
