@@ -32,16 +32,20 @@ def test_every_client_has_its_examples() -> None:
 
 
 def test_what_is_recorded_is_what_the_code_predicts(tmp_path: Path) -> None:
-    """Five epochs with the recorded seconds and watts of one epoch."""
+    """Five epochs with the recorded seconds and watts of one epoch, at full power all the time."""
     known = testbed.read("calibrated").set_index("figure")["value"]
     (tmp_path / "gigabit.yaml").write_text(testbed.LINK, encoding="utf-8")
     (tmp_path / "server_board.yaml").write_text(
         testbed.server_profile(known["idle_w"], known["rest_s"], known["server_w"]),
         encoding="utf-8",
     )
+    fixed_s = known["training_s"]
+    example_s = known["example_s"] - fixed_s / max(testbed.examples(10))
+    profile = testbed.timed_profile(example_s, known["idle_w"], known["training_w"], fixed_s)
+    waiting = "stall_utilization: 0\n"
+    assert waiting in profile
     (tmp_path / "timed.yaml").write_text(
-        testbed.timed_profile(known["example_s"], known["idle_w"], known["training_w"]),
-        encoding="utf-8",
+        profile.replace(waiting, "stall_utilization: 1\n"), encoding="utf-8"
     )
 
     found = testbed.simulated(testbed.scenario(10, 5, tmp_path, "timed"), tmp_path / "run")
@@ -75,6 +79,7 @@ def test_what_the_page_says(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (ratio[rounds & (table["epochs"] == 5)] > 1).all()
     assert (ratio[rounds & (table["clients"] > 10)] < 1).all()
     assert pd.Series(table["high"] > table["low"]).all()
+    assert table["measured"].between(table["low"], table["high"]).all()
 
 
 def test_what_the_readme_says() -> None:
