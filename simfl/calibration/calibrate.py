@@ -17,11 +17,11 @@ from simfl.calibration.computing import (
 )
 from simfl.calibration.held_out import told_terms
 from simfl.calibration.links import LINK_TERMS, link_prior, transfer_amounts
-from simfl.calibration.machines import TERMS
+from simfl.calibration.machines import TERMS, TRAINING
 from simfl.calibration.measurements import Measurements, read_measurements
 from simfl.calibration.plausible import refuse_implausible_transfer
-from simfl.calibration.posterior import Posterior, posterior
-from simfl.calibration.power import power_figures
+from simfl.calibration.posterior import CHAINS, Posterior, posterior
+from simfl.calibration.power import WAITING, power_figures
 from simfl.calibration.terms import Rows
 from simfl.calibration.twins import Figure, Twin
 from simfl.calibration.works import model_part, works
@@ -192,6 +192,11 @@ def _refuse_idle(measured: Measurements) -> None:
 
 def _refuse_unmeasured(measured: Measurements, computing: ComputingFit | None, model: str) -> None:
     """Raises ScenarioError where a device that computed has no row of the model."""
+    try:
+        model_part(model)
+    except ValueError as error:
+        accepted = str(error).removeprefix("accepted: ")
+        raise ScenarioError(str(measured.path), None, "--for", model, accepted) from error
     devices = () if computing is None else computing.devices
     lacking = [
         name
@@ -235,6 +240,7 @@ def _device_twins(
             place = fitted.devices.index(name)
             longer = 1.0 if model is None else float(np.exp(fitted.off(place, model)))
             figures += fitted.figures(place, slower_at(device, clock_hz), longer)
+            figures += _kept_fixed_time(profile, device, clock_hz, figures)
             drops += [f"processor.{key}" for key in WORK_KEYS]
             calibrated = _calibrated(measured, name, figures)
             if model is not None:
@@ -244,8 +250,10 @@ def _device_twins(
             figures += powers[name]
             idle, active = powers[name][:2]
             drops += _replaced_powers(device, active.value - idle.interval[1])
-            if isinstance(device.processor, Accelerator):
-                sets["processor.power_idle_w"] = float(f"{idle.value:.4g}")
+            if model is not None and not active.origin:
+                # Watts of the model's steps as a whole, unless its rows tell their parts.
+                drops.append(WAITING.key)
+            figures += _same_watts(device, clock_hz, idle, active)
         source = _source(measured, name)
         found.append(Twin(name, profile, figures, source, drops, sets, calibrated, errors))
     return found
@@ -273,6 +281,42 @@ def _clock(
             accepted = f"{clock_hz:g} where there are watts: a profile holds those of one clock"
             raise measured.wrong(one.line, "clock_hz", hz, accepted)
     return None if clock_hz * ALIKE_HZ >= top_hz else clock_hz
+
+
+def _kept_fixed_time(
+    profile: Profile, device: Device, clock_hz: float | None, fitted: Sequence[Figure]
+) -> list[Figure]:
+    """The base's fixed time of a training, if no row is of whole trainings, at the twin's clock."""
+    key, processor = TRAINING.term.key, device.processor
+    base_s = profile.values["processor"].get("seconds_per_training")
+    if not base_s or key in [one.key for one in fitted]:
+        return []
+    base_hz = profile.values["processor"].get("measured_hz") or processor.frequency_max_hz
+    seconds = base_s * base_hz / (clock_hz or processor.frequency_max_hz)
+    if seconds == base_s:
+        return []
+    return [Figure(key, "s", seconds, np.full(CHAINS, seconds), "the base's")]
+
+
+def _same_watts(
+    device: Device, clock_hz: float | None, idle: Figure, active: Figure
+) -> list[Figure]:
+    """Further figures of an accelerator that are the same watts: its own idle power, and that of
+    modes at the clock of the measured rows.
+    """
+    processor = device.processor
+    if not isinstance(processor, Accelerator):
+        return []
+    top_hz = clock_hz or processor.frequency_max_hz
+    modes = [
+        name
+        for name, mode in processor.modes.items()
+        if top_hz / ALIKE_HZ <= mode.frequency_max_hz <= top_hz * ALIKE_HZ
+    ]
+    return [
+        replace(idle, key="processor.power_idle_w"),
+        *(replace(active, key=f"processor.modes.{name}.power_active_w") for name in modes),
+    ]
 
 
 def _replaced_powers(device: Device, added_w: float) -> list[str]:

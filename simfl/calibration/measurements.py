@@ -258,7 +258,8 @@ class _Row:
         if work is not None and not work.forward_flops > 0:
             raise self._missing("model", "a model's name, or the work by kind")
         batch_size = self._whole("batch_size")
-        batches, examples = self._amount(batch_size)
+        trainings = self._whole("trainings") if "trainings" in self.cells else 0
+        batches, examples = self._amount(batch_size, trainings)
         return Computation(
             self.line,
             device,
@@ -272,33 +273,36 @@ class _Row:
             self._number("seconds"),
             clock_hz,
             self._whole("threads") if "threads" in self.cells else None,
-            self._trainings(batches),
+            trainings,
         )
 
-    def _amount(self, batch_size: int) -> tuple[int, int]:
-        """Batches and examples; one is derived from the other."""
+    def _amount(self, batch_size: int, trainings: int) -> tuple[int, int]:
+        """Batches and examples; one is derived from the other.
+
+        A whole training may be shorter than a batch, and each of them ends with a short one.
+        """
         if "examples" not in self.cells:
             batches = self._whole("batches", "a whole number > 0 here, or in examples")
+            if batches < trainings:
+                accepted = f"at least {trainings}, a step of each training"
+                raise self._wrong("batches", batches, accepted)
             return batches, batches * batch_size
-        examples = self._whole("examples")
-        if examples < batch_size:
-            accepted = f"at least batch_size, which is {batch_size}"
-            raise self._wrong("examples", examples, accepted)
-        batches = math.ceil(examples / batch_size)
-        if "batches" in self.cells and self._whole("batches") != batches:
+        examples, least = self._whole("examples"), trainings or batch_size
+        if examples < least:
+            which = "trainings" if trainings else "batch_size"
+            raise self._wrong("examples", examples, f"at least {which}, which is {least}")
+        each = trainings or 1
+        batches = each * math.ceil(examples / (each * batch_size))
+        if "batches" not in self.cells:
+            return batches, examples
+        given, fewest = self._whole("batches"), math.ceil(examples / batch_size)
+        if trainings and not max(fewest, trainings) <= given <= examples:
+            accepted = f"{max(fewest, trainings)} to {examples}, or an empty cell for {batches}"
+            raise self._wrong("batches", self.cells["batches"], accepted)
+        if not trainings and given != batches:
             accepted = f"{batches}, which {examples} examples make, or an empty cell"
             raise self._wrong("batches", self.cells["batches"], accepted)
-        return batches, examples
-
-    def _trainings(self, batches: int) -> int:
-        """Whole local trainings in the row's seconds; 0 for a loop of steps."""
-        if "trainings" not in self.cells:
-            return 0
-        trainings = self._whole("trainings")
-        if trainings > batches:
-            accepted = f"at most {batches}, the row's steps, or an empty cell for steps in a loop"
-            raise self._wrong("trainings", self.cells["trainings"], accepted)
-        return trainings
+        return given, examples
 
     def _shape(self) -> tuple[int, ...]:
         """The shape of one example."""

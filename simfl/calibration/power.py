@@ -55,11 +55,11 @@ def power_figures(
     model that was not measured; of accelerators whose rows tell it also their stall utilization.
 
     `devices` are the bases, `clocks` those that the twins' watts hold for, None the highest;
-    `fixed` is the share of a row's seconds, by its line, that is the fixed time of steps. Of
-    what was not measured the base's watts are believed: what training adds to idle power, or the
-    share that idle power has. With a `model`, training is that of this model, if its watts were
-    measured on every device whose watts were. Raises ScenarioError with the line of a row that
-    cannot be right.
+    `fixed` is the share of a row's seconds, by its line, that is the fixed time of steps and
+    trainings. Of what was not measured the base's watts are believed: what training adds to idle
+    power, or the share that idle power has. With a `model`, training is that of this model, if its
+    watts were measured on every device whose watts were. Raises ScenarioError with the line of a
+    row that cannot be right.
     """
     its_rows = None if model is None else _rows_of(measured, model)
     if its_rows is not None:
@@ -69,13 +69,16 @@ def power_figures(
     if not names:
         return {}
     trains = np.array([one.state == "train" for one in draws])
-    accelerates = [
-        its_rows is None and isinstance(devices[name].processor, Accelerator) for name in names
-    ]
+    accelerates = [isinstance(devices[name].processor, Accelerator) for name in names]
     thing = np.array([names.index(one.device) for one in draws])
     waits = np.array([fixed.get(one.line, 0.0) for one in draws])
     waits *= trains & np.array(accelerates)[thing]
-    tells = [bool((waits[thing == place] >= LEAST_SHARE).any()) for place in range(len(names))]
+    tells = []
+    for place in range(len(names)):
+        own = waits[trains & (thing == place)]
+        # Of one model, steps of one size have a mean that is as good: only other sizes tell both.
+        least = own.min(initial=1.0) if its_rows is not None else 0.0
+        tells.append(bool(own.max(initial=0.0) - least >= LEAST_SHARE))
     waits *= np.array(tells)[thing]
     rows = Rows(
         np.array([one.line for one in draws]),
@@ -112,7 +115,8 @@ def power_figures(
             fits[1] if place in thing[trains] else None,
             place,
             (idle_w[place], added_w[place]),
-            (accelerates[place], tells[place]),
+            tells[place],
+            accelerates[place] and its_rows is None,
             rng,
         )
         for place, name in enumerate(names)
@@ -124,18 +128,18 @@ def _figures(
     active: Posterior | None,
     place: int,
     base_w: tuple[float, float],
-    accelerator: tuple[bool, bool],
+    tells: bool,
+    may_wait_more: bool,
     rng: np.random.Generator,
 ) -> list[Figure]:
     """The figures of the device at `place` of the fits, None where it has no such rows.
 
-    `base_w` are the base's idle power and what training adds; `accelerator` says whether it is one,
-    and whether its rows tell what it draws while it waits. First of each array is the best value,
-    then draws come.
+    `base_w` are the base's idle power and what training adds; `tells` says whether rows tell what
+    an accelerator draws while it waits, `may_wait_more` whether the model that will train may keep
+    it less busy than the measured ones. First of each array is the best value, then draws come.
     """
     spread = np.append(1.0, np.exp(sigma(FACTOR) * rng.standard_normal(CHAINS)))
     base_idle_w, base_added_w = base_w
-    is_accelerator, tells = accelerator
     waiting: list[Figure] = []
     if active is None:
         assert idle is not None
@@ -151,16 +155,17 @@ def _figures(
         if tells and idle is None:
             idle_w = np.minimum(idle_w, _fitted(active, place, 1))
         active_w = np.maximum(training_w * np.exp(np.append(0.0, error)), idle_w + LEAST_W)
-        if is_accelerator:
-            is_as_busy = np.append(True, rng.random(CHAINS) < AS_BUSY)
-            another = np.append(1.0, rng.beta(0.5, 0.5, CHAINS))
-            if tells:
-                beyond_w = np.maximum(training_w - idle_w, LEAST_W)
-                share = np.clip((_fitted(active, place, 1) - idle_w) / beyond_w, 0.0, 1.0)
-                share = np.where(is_as_busy, share, another)
-                waiting = [Figure(WAITING.key, WAITING.unit, float(share[0]), share[1:])]
-            else:
-                active_w = idle_w + np.where(is_as_busy, 1.0, another) * (active_w - idle_w)
+        is_as_busy, another = np.full(CHAINS + 1, True), np.ones(CHAINS + 1)
+        if may_wait_more:
+            is_as_busy[1:] = rng.random(CHAINS) < AS_BUSY
+            another[1:] = rng.beta(0.5, 0.5, CHAINS)
+        if tells:
+            beyond_w = np.maximum(training_w - idle_w, LEAST_W)
+            share = np.clip((_fitted(active, place, 1) - idle_w) / beyond_w, 0.0, 1.0)
+            share = np.where(is_as_busy, share, another)
+            waiting = [Figure(WAITING.key, WAITING.unit, float(share[0]), share[1:])]
+        elif may_wait_more:
+            active_w = idle_w + np.where(is_as_busy, 1.0, another) * (active_w - idle_w)
     return [
         *(
             Figure(term.key, term.unit, float(its[0]), its[1:], "" if fit else "the base's")

@@ -48,16 +48,20 @@ def _words(rows: list[Prediction]) -> str:
 def _figures(found: Calibration) -> FigureTable:
     rows = []
     for twin in found.twins:
+        keys = [one.key for one in twin.figures]
         for one in twin.figures:
             low, high = one.interval
+            short = one.key.removeprefix("processor.")
             rows.append(
                 [
                     twin.name,
-                    one.key.removeprefix("processor."),
+                    one.key if short in keys else short,
                     quantity(one.value, one.unit)
                     if one.value >= 1
                     else f"{one.value:.3g} {one.unit}",
-                    f"{low / one.value:.2f} to {high / one.value:.2f}",
+                    f"{low / one.value:.2f} to {high / one.value:.2f}"
+                    if one.value and one.unit
+                    else f"is {low:.2g} to {high:.2g}",
                     one.origin or "rows",
                 ]
             )

@@ -85,7 +85,7 @@ class Allocating:
     ) -> FloatArray:
         """The frequency of each client in the round that begins now, within its range.
 
-        `work` multiplies its cycles of plain training.
+        `work` multiplies its cycles of plain training, fixed times included.
         """
         if len(self._rules) == 1:
             (rule,) = self._rules
@@ -171,12 +171,16 @@ def _measured_clocks(world: World) -> FloatArray | None:
 
     No limits for devices that were not calibrated; None if none was.
     """
-    calibrated = {one.name: one.calibrated for one in world.profiles if one.kind == "device"}
-    if not any(calibrated.values()):
+    profiles = {one.name: one for one in world.profiles if one.kind == "device"}
+    if not any(one.calibrated for one in profiles.values()):
         return None
     clocks = []
     for device in world.devices:
-        measured = calibrated.get(profile_of(device.name, calibrated))
-        top_hz = device.processor.frequency_max_hz
-        clocks.append((0.0, np.inf) if measured is None else measured.clock_hz or (top_hz, top_hz))
+        profile = profiles.get(profile_of(device.name, profiles))
+        if profile is None or profile.calibrated is None:
+            clocks.append((0.0, np.inf))
+            continue
+        # Not the device's: that of a mode may be lower.
+        top_hz = float(profile.values["processor"]["frequency_max_hz"])
+        clocks.append(profile.calibrated.clock_hz or (top_hz, top_hz))
     return np.array(clocks).T[:, world.device_index]

@@ -124,12 +124,15 @@ class ClientRounds:
         history.rounds[clients] += 1
         futures = self._values.submit(clients, rounds, ref, held)
         prices = self._values.prices(clients, futures, ref, held)
-        plain = self._values.examples(self._num_examples[clients], ref.version)
-        examples, factor = plain * prices.work, prices.work
+        plain = (
+            self._values.examples(self._num_examples[clients], ref.version),
+            self._values.steps(self._num_examples[clients], ref.version),
+        )
+        examples, steps = (amount * prices.work for amount in plain)
         if prices.operations.any():
             of_one = TRAINING_FLOPS_PER_FORWARD * self._values.work.forward_flops
             examples = examples + prices.operations / of_one
-            factor = examples / plain
+        factor = self._times_plain(clients, (examples, steps), plain)
         held_bytes = self._queries.brought(clients, ref, server)
         orders = Orders(
             self._setting.world,
@@ -137,7 +140,7 @@ class ClientRounds:
             rounds,
             Workload(
                 examples,
-                self._values.steps(self._num_examples[clients], ref.version) * prices.work,
+                steps,
                 self._values.work,
                 np.maximum(prices.down_bytes - held_bytes, 0),
                 prices.up_bytes,
@@ -202,6 +205,24 @@ class ClientRounds:
         self._history.rounds[clients] += 1
         orders = Orders(self._setting.world, clients, rounds, load, version, round_number, CLOUD)
         return self._dispatcher.dispatch(orders, _not_told, computed)
+
+    def _times_plain(
+        self,
+        clients: IntArray,
+        training: tuple[FloatArray, FloatArray],
+        plain: tuple[FloatArray, FloatArray],
+    ) -> FloatArray:
+        """How many times the cycles of plain training a training takes; both (examples, steps).
+
+        The fixed time of a training is spent once, whatever the work.
+        """
+        if all(np.array_equal(*both) for both in zip(training, plain, strict=True)):
+            return np.ones(clients.size)
+        world, work = self._setting.world, self._values.work
+        cycles, of_plain = (
+            world.cycles(clients, rows, work, steps, rows > 0) for rows, steps in (training, plain)
+        )
+        return np.divide(cycles, of_plain, out=np.ones(clients.size), where=of_plain > 0)
 
     def _frequency_hz(self, clients: IntArray, round_number: int) -> FloatArray:
         """The frequency of each client in such a round."""

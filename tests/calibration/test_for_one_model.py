@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 import simfl
 from simfl.calibration.calibrate import Calibration, calibrate
 from simfl.cli.app import app
 from simfl.scenario.yaml_source.error import ScenarioError
+from simfl.system.accelerator import Accelerator
 from simfl.system.catalogue import Catalogue
 from tests.calibration.planted import file_of
 
@@ -133,3 +135,57 @@ def test_a_single_model_is_not_left_out(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "One model alone" in result.output
     assert "left out in turn" not in result.output
+
+
+@pytest.mark.parametrize("text", ["{name: cnn", "", "nosuch: : x"])
+def test_text_that_is_no_model_is_refused(text: str, tmp_path: Path) -> None:
+    """As other bad input, without a traceback."""
+    with pytest.raises(ScenarioError) as caught:
+        calibrated(tmp_path, text)
+
+    assert "--for: found" in str(caught.value)
+    assert "accepted: a model's name, or {name: mlp, hidden: [200]}" in str(caught.value)
+
+
+BOARD = "device,model,input_shape,outputs,batch_size,examples,seconds,trainings,watts,state"
+IDLE = "board,,,,,,,,1.5,idle"
+
+
+def watts_of(folder: Path, rows: list[str], base: str, model: str | None = None) -> Accelerator:
+    """The calibrated accelerator."""
+    folder.mkdir()
+    path = file_of(folder, [*rows, IDLE], BOARD)
+    (twin,) = calibrate(path, [base], folders=[folder.parent], for_model=model).twins
+    (folder / "board.yaml").write_text(twin.text(), encoding="utf-8")
+    processor = Catalogue([folder]).device("board").processor
+    assert isinstance(processor, Accelerator)
+    return processor
+
+
+def test_watts_of_short_and_long_trainings_are_told_apart(tmp_path: Path) -> None:
+    """As without a single model: what it draws while it waits is known of this one, too."""
+    rows = [
+        f"board,resnet18,3x32x32,10,16,{examples},{seconds},1,{watts},train"
+        for examples, seconds, watts in ((16, 4.9, 2), (16, 4.8, 2), (320, 12.4, 6), (3200, 80, 8))
+    ]
+    for number, model in enumerate([None, "resnet18"]):
+        board = watts_of(tmp_path / f"{number}", rows, "jetson_nano", model)
+
+        assert board.stall_utilization < 0.1
+        assert 8.0 < board.power_active_w < 9.5
+
+
+def test_watts_of_whole_steps_replace_a_bases_waiting(tmp_path: Path) -> None:
+    """Rows of one length do not tell its power: their mean is that of all seconds."""
+    text = yaml.safe_load(
+        Catalogue().profile("device", "jetson_nano").path.read_text(encoding="utf-8")
+    )
+    text["processor"] |= {"stall_utilization": 0.05, "seconds_per_step": 0.2}
+    text["unverified"] += ["processor.stall_utilization", "processor.seconds_per_step"]
+    (tmp_path / "waiting.yaml").write_text(yaml.safe_dump(text), encoding="utf-8")
+    rows = [f"board,resnet18,3x32x32,10,16,3200,{seconds},,8,train" for seconds in (76, 77)]
+
+    board = watts_of(tmp_path / "own", rows, "waiting", "resnet18")
+
+    assert board.stall_utilization == 1.0
+    assert board.power_active_w == pytest.approx(8.0, rel=0.02)

@@ -90,7 +90,7 @@ def test_rows_of_all_three_kinds_are_read(tmp_path: Path) -> None:
         (ANY, "rpi_4b,mlp,784,10,8,1,5,1,,,", ":3: examples: found 5, accepted: at least"),
         (ANY, "rpi_4b,mlp,784,10,8,3,8,1,,,", ":3: batches: found '3', accepted: 1, which 8"),
         (f"{TRAINED},trainings", f"{GOOD},0.5", ":3: trainings: found '0.5', accepted: a whole"),
-        (f"{TRAINED},trainings", f"{GOOD},21", ":3: trainings: found '21', accepted: at most 20"),
+        (f"{TRAINED},trainings", f"{GOOD},21", ":3: batches: found 20, accepted: at least 21"),
         (ANY, "rpi_4b,,,,,,,9,train,,", ":3: watts: missing, accepted: watts, or joules"),
         (ANY, "rpi_4b,,,,,,,9,train,4,5", ":3: joules: found '5', accepted: an empty cell"),
         (ANY, "rpi_4b,,,,,,,,idle,,5", ":3: seconds: missing"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
+import simfl
 from simfl.calibration.calibrate import calibrate
 from simfl.calibration.measurements import read_measurements
 from simfl.calibration.power import MODELS, power_figures
@@ -164,6 +165,56 @@ def test_a_model_that_was_not_measured_may_let_an_accelerator_wait(tmp_path: Pat
     assert gpu.value == pytest.approx(10.0, rel=0.05)
     assert 2.0 < gpu.interval[0] < 3.0 < 6.0 < cpu.interval[0]
     assert gpu.interval[1] <= 1.05 * cpu.interval[1]
+
+
+@pytest.mark.parametrize("draw", [1, 6])
+def test_drawn_accelerators_train_at_their_drawn_watts(draw: int, tmp_path: Path) -> None:
+    """Their own idle power is drawn with the device's, also if nobody read it."""
+    rows = ["gpu,16,200,76,1.2e9,,,8.0,", "gpu,16,200,60,1.0e9,,,8.0,"]
+    (twin,) = calibrate(file_of(tmp_path, rows, f"{COMPUTED},state"), ["jetson_nano"]).twins
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "gpu.yaml").write_text(twin.text(), encoding="utf-8")
+    catalogue = Catalogue([tmp_path / "mine"])
+
+    device = Catalogue([tmp_path / "mine"], draw=draw).device("gpu")
+
+    drawn = catalogue.profile("device", "gpu").uncertainty.drawn(draw)
+    assert device.power_idle_w == drawn["power_idle_w"] != catalogue.device("gpu").power_idle_w
+    assert watts(device, device.processor.frequency_max_hz) == pytest.approx(
+        drawn["processor.power_active_w"]
+    )
+
+
+def test_a_mode_at_the_measured_clock_has_the_measured_watts(tmp_path: Path) -> None:
+    """Others keep the base's; and their clocks are not those that were calibrated."""
+    head = "device,model,input_shape,outputs,batch_size,batches,seconds,watts,state"
+    rows = ["gpu,linear,1x8x8,10,16,1000,7.6,6,train", "gpu,,,,,,,1.5,idle"]
+    path = file_of(tmp_path, rows, head)
+    (twin,) = calibrate(path, ["jetson_nano"], for_model="linear").twins
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "gpu.yaml").write_text(twin.text(), encoding="utf-8")
+    gpu = Catalogue([tmp_path / "mine"]).device("gpu")
+
+    for machine, expected in ((gpu, 6.0), (gpu.in_mode("MaxN"), 6.0), (gpu.in_mode("5W"), 5.0)):
+        top_hz = machine.processor.frequency_max_hz
+        assert watts(machine, top_hz) == pytest.approx(expected, rel=0.02)
+    for mode, warned in (("MaxN", False), ("5W", True)):
+        scenario = {
+            "data": {"name": "sizes", "examples_per_client": 32, "input_shape": [1, 8, 8]},
+            "model": "linear",
+            "population": {
+                "name": "catalogue",
+                "clients": 2,
+                "profiles": [str(tmp_path / "mine")],
+                "groups": [{"device": "gpu", "link": "ethernet_1g", "mode": mode}],
+            },
+            "algorithm": {"name": "none", "local": {"batch_size": 16}},
+            "protocol": "synchronous",
+            "stop": {"versions": 1},
+        }
+        run = simfl.run(scenario, tmp_path / mode)
+        told = [one.message for one in run.warnings if one.kind == "beyond_calibration"]
+        assert any("frequencies that their devices' profiles" in one for one in told) == warned
 
 
 def test_idle_power_that_nobody_read_is_a_share_of_the_active_one(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import yaml
 
 from simfl.calibration.calibrate import Calibration, calibrate
 from simfl.calibration.machines import SCATTER, Base, sigma
+from simfl.calibration.measurements import read_measurements
 from simfl.calibration.twins import Figure
+from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.system.catalogue import Catalogue
 from tests.calibration.planted import file_of
 
@@ -92,6 +94,70 @@ def test_steps_beside_trainings_tell_it_too(tmp_path: Path) -> None:
     figure = fixed_time(calibrated(tmp_path, [(2, ""), (100, ""), (2, 1)]))
 
     assert figure.value == pytest.approx(FIXED_S, rel=2.5 * SCATTER)
+
+
+@pytest.mark.parametrize(
+    ("examples", "batches", "trainings", "counted"),
+    [(340, "", 20, 40), (340, 40, 20, 40), (80, "", 10, 10), (8, "", 1, 1), (34, 6, 1, 6)],
+)
+def test_every_training_ends_with_a_short_step(
+    examples: int, batches: int | str, trainings: int, counted: int, tmp_path: Path
+) -> None:
+    """And may be shorter than a batch; `batches` say more where a training has several epochs."""
+    head = "device,batch_size,examples,batches,trainings,seconds,convolution_flops"
+    path = file_of(tmp_path, [f"pi,16,{examples},{batches},{trainings},9,1e9"], head)
+
+    (one,) = read_measurements(path).computations
+
+    assert (one.examples, one.batches, one.trainings) == (examples, counted, trainings)
+
+
+@pytest.mark.parametrize(
+    ("examples", "batches", "trainings", "words"),
+    [
+        (340, 19, 20, "batches: found '19', accepted: 22 to 340, or an empty cell for 40"),
+        (34, 35, 1, "batches: found '35', accepted: 3 to 34, or an empty cell for 3"),
+        (9, "", 10, "examples: found 9, accepted: at least trainings, which is 10"),
+    ],
+)
+def test_steps_that_trainings_cannot_have_are_refused(
+    examples: int, batches: int | str, trainings: int, words: str, tmp_path: Path
+) -> None:
+    """None is longer than a batch, or without an example."""
+    head = "device,batch_size,examples,batches,trainings,seconds,convolution_flops"
+    path = file_of(tmp_path, [f"pi,16,{examples},{batches},{trainings},9,1e9"], head)
+
+    with pytest.raises(ScenarioError) as caught:
+        read_measurements(path)
+
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("measured_hz", "clock_hz", "watts", "expected_s"),
+    [(None, "0.9e9", "4", 4.0), ("0.9e9", "", "", 1.0), (None, "", "", 2.0)],
+)
+def test_a_kept_fixed_time_keeps_its_cycles(
+    measured_hz: str | None, clock_hz: str, watts: str, expected_s: float, tmp_path: Path
+) -> None:
+    """The base's 2 s are of its own clock; the profile's may be another."""
+    text = yaml.safe_load(Catalogue().profile("device", "rpi_4b").path.read_text(encoding="utf-8"))
+    text["processor"]["seconds_per_training"] = 2.0
+    text["processor"].pop("measured_hz", None)
+    if measured_hz:
+        text["processor"]["measured_hz"] = float(measured_hz)
+    text["unverified"] = [*text.get("unverified", []), KEY]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "slow_pi.yaml").write_text(yaml.safe_dump(text), encoding="utf-8")
+    head = f"{HEAD},watts"
+    rows = [f"pi,16,20,{seconds},3.6e8,6.1e6,,{clock_hz},{watts}" for seconds in (24.0, 25.0)]
+    (twin,) = calibrate(
+        file_of(tmp_path, rows, head), ["pi=slow_pi"], folders=[tmp_path / "mine"]
+    ).twins
+
+    written = yaml.safe_load(twin.text())
+    assert float(written["processor"]["seconds_per_training"]) == expected_s
+    assert written["processor"].get("measured_hz", 1.8e9) == (0.9e9 if watts else 1.8e9)
 
 
 def test_it_is_of_the_clock_that_was_measured(tmp_path: Path) -> None:

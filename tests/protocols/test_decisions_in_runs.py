@@ -7,6 +7,7 @@ import pytest
 
 import simfl
 from simfl.decisions.divergence import mean_js
+from simfl.system.catalogue import shipped_folder
 from simfl.system.server_id import CLOUD
 from tests.small import simulated, small
 
@@ -253,6 +254,34 @@ def test_deadline_saves_energy_and_takes_no_longer():
 
     assert slow.clock.now_s == pytest.approx(fast.clock.now_s, rel=1e-9)
     assert slow.accounts.joules[:8, 1].sum() < 0.9 * fast.accounts.joules[:8, 1].sum()
+
+
+@pytest.mark.parametrize("algorithm", ["fedsac", "ditto", "fedavg"])
+def test_a_deadline_counts_a_trainings_fixed_time_once(algorithm, tmp_path):
+    """Whatever the algorithm's work: 1 s of 1.5 s at the highest clock, so two thirds of it."""
+    text = (shipped_folder() / "rpi_4b.yaml").read_text(encoding="utf-8")
+    fixed = "processor:\n  seconds_per_training: 1.0\n"
+    (tmp_path / "slow_pi.yaml").write_text(text.replace("processor:\n", fixed, 1))
+    shares = {"validation_share": 0.1} if algorithm == "fedsac" else {}
+    one = small(
+        data={"partition": {"name": "dirichlet", "alpha": 1.0}, **shares},
+        model={"name": "mlp", "hidden": [40, 40]},
+        population={
+            "name": "catalogue",
+            "clients": 6,
+            "profiles": [str(tmp_path)],
+            "groups": [{"device": "slow_pi", "link": "ethernet_1g"}],
+        },
+        algorithm={"name": algorithm, "local": {"epochs": 2, "batch_size": 16}},
+        protocol="synchronous",
+        decisions={"allocation": {"name": "deadline", "deadline_s": 1.5}},
+        stop={"versions": 3},
+    )
+
+    computed = simfl.run(one, tmp_path / "run").events.query("kind == 'compute'")
+
+    assert set(computed["frequency_hz"]) == {1.2e9}
+    assert computed["duration_s"].between(1.5, 1.52).all()
 
 
 @pytest.mark.parametrize("name", ["by_size", "virtual_queue", "oort", "tifl"])

@@ -42,9 +42,9 @@ class Traced(Population):
     compute_trace: Annotated[TracePath, "Parquet file with seconds_per_example"]
     rate_trace: RateTrace = None
     rate_trace_format: RateTraceFormat = None
-    device: Annotated[str, "device profile with a CPU, for power, frequencies and memory"] = (
-        "phone_mid_sd660"
-    )
+    device: Annotated[
+        str, "device profile with a CPU, for power, frequencies and memory, not for times"
+    ] = "phone_mid_sd660"
     link: Annotated[
         str, "link profile, for latency and power, and for rates without a rate_trace"
     ] = "wifi5_ac"
