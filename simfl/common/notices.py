@@ -67,7 +67,8 @@ ADVICE = {
     ),
     "sized_only": (
         "the figures do not include its cost in accuracy: use a codec that acts on the values"
-        " that this algorithm sends, or set `values: false` if you mean this"
+        " that this algorithm sends, or, if you mean this, set the codec's `values: false` where"
+        " it has that key"
     ),
     "starved_rounds": (
         "fewer clients are available than rounds want: use the protocol's wait_for, more clients,"
