@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from functools import partial
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -79,7 +80,10 @@ def until_target(one: simfl.LoadedRun) -> dict[str, str]:
     """What the target took, or more than what the run had spent at its end."""
     spent = {
         f"s to {arguments.target:g}": (one.time_to, one.manifest["horizon_s"]),
-        f"J to {arguments.target:g}": (one.energy_to, one.manifest["energy_j"]),
+        f"J to {arguments.target:g}": (
+            partial(one.spent_to, "client_energy_j"),
+            one.manifest["client_energy_j"],
+        ),
     }
     found = {column: (to(accuracy=arguments.target), end) for column, (to, end) in spent.items()}
     return {

@@ -43,7 +43,6 @@ realised = errors["oracle"][["time_s", "edge", "realised_s"]]
 # ## How far off they are
 # The oracle knows the mean latency of every edge server. Its error is the noise of single
 # dispatches, which nobody can foresee; what another estimator is worse by is what it has to learn.
-# `first` and `last` are of the first and the last quarter of the dispatches.
 
 # %%
 quarter = len(realised) // 4

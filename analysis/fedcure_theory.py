@@ -255,7 +255,7 @@ class Trajectory:
 
 
 def logistic_run(content: dict[str, Any], seed: int) -> Trajectory:
-    """60 versions of FedCure with full gradient steps."""
+    """FedCure with full gradient steps, for the versions of its stop."""
     store, versions = _Everything(), []
     options = Options(
         device="cpu",

@@ -38,7 +38,8 @@ VARIABLE_GAMES: Mapping[str, tuple[str, ...]] = {
 GAMES = {**FIXED_GAMES, **VARIABLE_GAMES}
 
 # Learning rates of section D.2: Adam of fixed games, of phi, of predictors beside phi; and the
-# training accuracies below which a game counts as settled, fixed and variable.
+# training accuracies below which a variable game counts as settled (the scenarios have those of
+# fixed ones).
 RATES = {
     MNIST: (2.5e-4, 2.5e-5, 2.5e-4),
     FASHION: (2.5e-4, 2.5e-5, 2.5e-4),
@@ -48,7 +49,7 @@ RATES = {
 }
 RATES[CIFAR_PART] = RATES[CIFAR]
 VARIABLE_THRESHOLD = {MNIST: 0.55, FASHION: 0.60}
-FEWER_EXAMPLES = {DIGITS: 64}
+SMALLER_BATCH = {DIGITS: 64}
 
 # FedSGD, FedAvg, FedProx, FedBN: the fixed games' model and learning rate (the paper gives none).
 EPOCH, BATCH = "epochs: 1", "steps: 1"
@@ -192,7 +193,7 @@ def baseline(study: Study, data: str, name: str) -> Experiment:
         epochs = FEDBN_EPOCHS if name == "fedbn" else EPOCHS
         count = rounds_of(scale, "f_par") if length == BATCH else epochs[scale]
     local = (
-        f"{{{length}, batch_size: {FEWER_EXAMPLES.get(data, 256)},"
+        f"{{{length}, batch_size: {SMALLER_BATCH.get(data, 256)},"
         f" learning_rate: {RATES[data][0]}, optimizer: {optimizer}}}"
     )
     return Experiment(

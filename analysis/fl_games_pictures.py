@@ -29,7 +29,7 @@ TEN_COLOURS = np.array(
 
 
 def draw_samples(study: Study, scenario: Scenario, data: str, name: str) -> pd.DataFrame:
-    """Training images of the first client and test images, by label; how often features agree."""
+    """Training images of the first client and test images, by label; how many there are of each."""
     try:
         shards = assemble(scenario, study.options).partitioned
     except ScenarioError as error:
@@ -44,9 +44,9 @@ def draw_samples(study: Study, scenario: Scenario, data: str, name: str) -> pd.D
         _draw_images(axis, part)
         axis.set(title=f"{data}: {title}", xlabel="label")
     save_figure(figure, study.folder, name)
-    sizes = {f"examples/{index}": len(own) for index, own in enumerate(shards.clients)}
-    sizes["examples/test"] = len(shards.data.test)
-    rows = [(data, key.split("/")[1], 0, "examples", float(size)) for key, size in sizes.items()]
+    sizes = {f"{index}": len(own) for index, own in enumerate(shards.clients)}
+    sizes["test"] = len(shards.data.test)
+    rows = [(data, key, 0, "examples", float(size)) for key, size in sizes.items()]
     return pd.DataFrame(rows, columns=["data", "name", "seed", "figure", "value"])
 
 

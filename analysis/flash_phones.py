@@ -229,7 +229,6 @@ phones = pd.DataFrame(
         "users": [f"{USERS[tier]} ({USERS[tier] / sum(USERS.values()):.1%})" for tier in PHONES],
     }
 )
-unranked = codes.isna().sum()
 
 # %%
 SECTIONS = {

@@ -67,7 +67,7 @@ BLOCK = re.compile(
 )
 VALUE = re.compile(r"(<!-- value: ([^\n]*?) -->)[^\n]*?(<!-- end -->)")
 NOTHING = "No runs yet.\n"
-VERDICTS = ("HOLDS", "UNDECIDED", "FAILS", "NOTE", "SKIPPED")
+VERDICTS = ("HOLDS", "UNDECIDED", "FAILS", "NOTE")
 
 
 def paper_of(name: str) -> Paper:
@@ -200,10 +200,10 @@ def summary() -> str:
                         paper.title, exhibit.title, scale,
                         f"{len(cells)} cell(s): {_seeds(values, exhibit.means_over.get(scale, 1))}",
                         _of_the_paper(paper, name, values, cells),
-                        *(str(verdicts.count(verdict)) for verdict in VERDICTS[:4]),
+                        *(str(verdicts.count(verdict)) for verdict in VERDICTS),
                     ]
                 )  # fmt: skip
-    columns = ["paper", "exhibit", "scale", "run", "of the paper's", *VERDICTS[:4]]
+    columns = ["paper", "exhibit", "scale", "run", "of the paper's", *VERDICTS]
     table = pd.DataFrame(rows, columns=columns).set_index("paper")
     return markdown("paper", table) if rows else NOTHING
 

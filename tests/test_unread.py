@@ -121,8 +121,8 @@ def unread(scenario: Scenario) -> dict[str, str]:
         (SIZES | {"evaluate": {"clients": True}}, "evaluate.clients", "learns nothing"),
         (SIZES | {"dtype": "float64"}, "dtype", "learns nothing"),
         (
-            SIZES | {"algorithm": {"name": "none", "local": {"momentum": 0.5}}},
-            "algorithm.local.momentum",
+            SIZES | {"algorithm": {"name": "none", "local": {"weight_decay": 0.5}}},
+            "algorithm.local.weight_decay",
             "nothing is trained",
         ),
         (

@@ -20,7 +20,7 @@ from simfl.common.arrays import IntArray
 from simfl.common.contract import PartMisbehaves, at_work, is_users_own, misbehaves, named
 from simfl.common.plain import to_json
 from simfl.learning.evaluate import Evaluator
-from simfl.learning.job import Brief, Memory, Price, Prices, Recipe, Update
+from simfl.learning.job import MEASURES, Brief, Memory, Price, Prices, Recipe, Update
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters
@@ -251,7 +251,7 @@ class Asked:
         for name in sorted(beside):
             found = brief.start.get(name)
             if not isinstance(found, Tensor) or not found.is_floating_point():
-                accepted = "a tensor for every name of beside"
+                accepted = "a tensor of real numbers for every name of beside"
                 raise misbehaves(self.algorithm, f"brief: start[{name!r}]", found, accepted)
 
     def _check_correction(self, brief: Brief) -> None:
@@ -279,6 +279,9 @@ class Asked:
         strangers = (given.private | (given.trainable or frozenset())) - known
         if strangers:
             raise misbehaves(self.algorithm, method, sorted(strangers), "names of the model")
+        if given.measure - MEASURES:
+            accepted = f"measure: of {', '.join(sorted(MEASURES))}"
+            raise misbehaves(self.algorithm, method, sorted(given.measure), accepted)
         local = given.local
         counts = (local.epochs, local.steps, local.batch_size)
         if not all(one is None or one >= 1 for one in counts):

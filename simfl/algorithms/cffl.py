@@ -106,15 +106,17 @@ class Cffl(GradientRewards):
                 uploads[update.client] = largest(u[update.client], count)
         reputation = self._reputation(state, uploads, like, evaluator)
         r = self._shares(state, reputation)
-        R = [client for client in uploads if r[client] > 0]
-        if not R:
+        by_reputation = self.reward_by == "reputation"
+        R = [client for client in uploads if r[client] > 0 or not by_reputation]
+        best = max((r[client] for client in R), default=0.0)
+        if not best:
             return Round({}, {}, reputation)
         size = self._relative_sizes(state, R)
         w = self._weights(size)
         A = weighted_sum([{"values": uploads[i]} for i in R], [w[i] for i in R])["values"]
         rewards = {}
         for i in R:
-            values = math.floor(r[i] / max(r[k] for k in R) * size[i] * len(A))
+            values = math.floor(r[i] / best * size[i] * len(A))
             own = 1.0 if self.weights == "sum" else size[i]
             gained = u[i] + largest(A, values) - own * uploads[i]
             rewards[i] = Reward(unflat(gained, like), min(values, int(A.count_nonzero())))
@@ -128,7 +130,7 @@ class Cffl(GradientRewards):
         """The upload's values; nothing for a client that has left R."""
         if self._has_left(state, client):
             return Price(down_bytes=0, up_bytes=0, work=0.0)
-        values = sum(state.weights[name].numel() for name in network.parameter_names)
+        values = sum(state.weights[name].numel() for name in network.trainable_names)
         rest = network.size_bytes - BYTES_PER_VALUE * values
         sparse = message_bytes(values, self._uploaded(values), self.positions)
         return Price(down_bytes=0, up_bytes=sparse + rest)

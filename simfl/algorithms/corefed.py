@@ -94,7 +94,10 @@ class CoreFed(Algorithm):
         for key in ("offset", "weights"):
             given = getattr(self, key)
             if isinstance(given, tuple) and len(given) != count:
-                raise ValueError(f"{key}: found {len(given)} values for {count} clients")
+                raise ValueError(
+                    f"{key}: found {len(given)} values, accepted: one for each of the {count}"
+                    " clients"
+                )
 
     def start(
         self, network: Network, clients: Mapping[int, ClientFacts], evaluator: Evaluator, seed: int

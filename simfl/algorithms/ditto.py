@@ -18,7 +18,7 @@ model that serves the client.
 
 Departures from the paper: 1. both models use the same mini-batches, number of steps and step size;
 2. v_k begins as the first global model that the client receives; 3. the paper chooses lambda for
-   each data set, and for each client by validation; simfl has one lambda for all, by default 0.1.
+each data set, and for each client by validation; simfl has one lambda for all, by default 0.1.
 
 Known limits: models with BatchNorm are refused, because there is only one set of running
 statistics.
@@ -54,17 +54,20 @@ class Ditto(Algorithm):
     def check_network(self, network: Network) -> None:
         """Refuses BatchNorm: there is one set of running statistics for two models."""
         if network.normalisation:
-            raise ValueError("its two models cannot share BatchNorm's running statistics")
+            raise ValueError(
+                "its two models cannot share BatchNorm's running statistics; accepted: a model"
+                " without BatchNorm"
+            )
 
     def recipe(self, network: Network, version: int) -> Recipe:
         """Trains a second set of the model's parameters, kept near the received weights."""
-        names = frozenset(PERSONAL + name for name in network.parameter_names)
+        names = frozenset(PERSONAL + name for name in network.trainable_names)
         recipe = super().recipe(network, version)
         return replace(recipe, beside=names, proximal_beside=self.closeness)
 
     def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
         """Sets v_k before the client's first round."""
-        first = {PERSONAL + name: state.weights[name] for name in network.parameter_names}
+        first = {PERSONAL + name: state.weights[name] for name in network.trainable_names}
         return replace(
             super().brief(network, state, client, held), start={**state.weights, **first}
         )
@@ -75,10 +78,10 @@ class Ditto(Algorithm):
 
     def loss(self, parameters: Parameters, batch: Minibatch) -> Tensor:
         """F_k(w_k) + F_k(v_k), one value per job; the recipe holds v_k near w^t."""
-        v = {
-            name.removeprefix(PERSONAL): parameters[name] for name in parameters if PERSONAL in name
+        w = {name: one for name, one in parameters.items() if PERSONAL not in name}
+        v = w | {
+            name.removeprefix(PERSONAL): one for name, one in parameters.items() if PERSONAL in name
         }
-        w = {name: parameters[name] for name in v}
         losses = [batch.mean_loss(batch.forward(one, batch.inputs)) for one in (w, v)]
         return losses[0] + losses[1]
 

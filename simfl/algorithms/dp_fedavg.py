@@ -69,7 +69,8 @@ class DpFedAvg(Algorithm):
         if network.buffer_names:
             raise ValueError(
                 f"its running statistics ({network.buffer_names[0]}) are not clipped, and would"
-                " reveal about clients what the noise should hide"
+                " reveal about clients what the noise should hide; accepted: a model without"
+                " BatchNorm"
             )
 
     def start(

@@ -12,12 +12,12 @@ Regularization, ICLR 2021, arXiv 2111.04263.
 
 Algorithm 1. A client minimises L_k(theta) - <grad L_k, theta> + alpha / 2 ||theta - theta^{t-1}||^2
 (Eq. 1): the first term's slope corrects every local step, the second is the recipe's `proximal`. It
-then updates grad L_k <- grad L_k - alpha (theta_k^t - theta^{t-1}) (Eq. 2). The server computes "h
-<- h
-- alpha / m sum_{P_t} (theta_k^t - theta^{t-1})" and "theta^t <- mean_{P_t} theta_k^t - h / alpha".
-  The gradients stay with the clients: only models are sent. alpha is 0.01 by default, as in the
-  published code's example for CIFAR-10 (github.com/alpemreacar/FedDyn, example_cifar_10.py); that
-  the paper also tries 0.1 and 0.001 is from memory and was not checked.
+then updates grad L_k <- grad L_k - alpha (theta_k^t - theta^{t-1}) (Eq. 2). The server computes
+"h <- h - alpha / m sum_{P_t} (theta_k^t - theta^{t-1})" and
+"theta^t <- mean_{P_t} theta_k^t - h / alpha". The gradients stay with the clients: only models are
+sent. alpha is 0.01 by default, as in the published code's example for CIFAR-10
+(github.com/alpemreacar/FedDyn, example_cifar_10.py); that the paper also tries 0.1 and 0.001 is
+from memory and was not checked.
 
 Departures from the paper: 1. Eq. 1 is minimised by `local`, as in the paper's experiments, not
 exactly; 2. running statistics of BatchNorm have no gradient and are averaged.

@@ -79,7 +79,11 @@ class FedRep(Algorithm):
         """Refuses a head that the model does not have, or that is the whole model."""
         names = self._head(network.parameter_names)
         if not names or names >= network.trainable_names:
-            raise ValueError("head: it needs parameters, and the model other ones to share")
+            modules = dict.fromkeys(one.rpartition(".")[0] for one in network.parameter_names)
+            raise ValueError(
+                f"head: found {self.head!r}, accepted: a module with parameters, which leaves"
+                f" others to be shared, of {', '.join(modules)}"
+            )
 
     def recipe(self, network: Network, version: int) -> Recipe:
         """The epochs of both phases; the head is private."""

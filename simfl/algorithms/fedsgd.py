@@ -3,7 +3,7 @@
 The baseline of McMahan et al. 2017, arXiv 1602.05629, section 2.
 
     g_k      mean gradient of client k at w_t       `Update.payload`
-    n_k, n   examples of client k, of all           `Update.num_examples`
+    n_k, n   examples of client k, of participants  `Update.num_examples`
     eta      learning rate of the server's version  `local.learning_rate`
 
 "w_{t+1} <- w_t - eta sum_k (n_k / n) g_k" is `aggregate`. With `local.steps` or `local.share` the
@@ -48,7 +48,9 @@ class FedSGD(Algorithm):
         if self.local.weight_decay:
             raise ValueError("local.weight_decay: fedsgd takes one plain server step; accepted: 0")
         if self.local.epochs not in (None, 1):
-            raise ValueError("local.epochs: fedsgd computes one gradient; accepted: 1, or steps")
+            raise ValueError(
+                "local.epochs: fedsgd computes one gradient; accepted: 1, steps or share"
+            )
 
     def recipe(self, network: Network, version: int) -> Recipe:
         """A gradient at the weights received."""

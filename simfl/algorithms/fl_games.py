@@ -161,7 +161,8 @@ class FLGames(Algorithm):
         if self.representation == "variable" and layers <= self.representation_layers:
             raise ValueError(
                 f"representation_layers: found {self.representation_layers}, but the model has"
-                f" {layers} layers, and the last one must stay with the predictors"
+                f" {layers} layers, of which the last stays with the predictors; accepted: at most"
+                f" {layers - 1}"
             )
 
     def among(self, count: int) -> Self:

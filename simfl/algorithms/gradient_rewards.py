@@ -118,7 +118,7 @@ class GradientRewards(Algorithm, ABC):
         """
         owed = state.memory["owed"][client]
         received = held >= state.memory["since"][client]
-        values = sum(state.weights[name].numel() for name in network.parameter_names)
+        values = sum(state.weights[name].numel() for name in network.trainable_names)
         rest = network.size_bytes - BYTES_PER_VALUE * values
         sparse = message_bytes(values, owed, self.positions) + rest
         price = self._turn(network, state, client)
@@ -136,7 +136,8 @@ class GradientRewards(Algorithm, ABC):
 
         Running statistics are averaged and given to all participants.
         """
-        names = evaluator.network.parameter_names
+        network = evaluator.network
+        names = [name for name in network.parameter_names if name in network.trainable_names]
         changes = [{name: update.delta[name] for name in names} for update in updates]
         result = self._round(state, updates, changes, evaluator)
         statistics = weighted_mean(

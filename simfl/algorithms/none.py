@@ -20,13 +20,6 @@ class NoLearning(Algorithm):
 
     @property
     def idle_keys(self) -> dict[str, str]:
-        """All keys of `local` that do not change the amount of work."""
-        keys = [
-            "learning_rate",
-            "learning_rate_decay",
-            "optimizer",
-            "momentum",
-            "weight_decay",
-            "keep_optimizer",
-        ]
+        """All keys of `local` that change neither the amount of work nor the memory for it."""
+        keys = ["learning_rate", "learning_rate_decay", "weight_decay", "keep_optimizer"]
         return {f"local.{key}": "nothing is trained" for key in keys}

@@ -74,7 +74,10 @@ class PFedMe(Algorithm):
     def check_network(self, network: Network) -> None:
         """Refuses BatchNorm: there is one set of running statistics for two models."""
         if network.normalisation:
-            raise ValueError("its two models cannot share BatchNorm's running statistics")
+            raise ValueError(
+                "its two models cannot share BatchNorm's running statistics; accepted: a model"
+                " without BatchNorm"
+            )
 
     def recipe(self, network: Network, version: int) -> Recipe:
         """Keeps theta~ beside the model."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 Signature = tuple[int, int]
-"""Of a file's content: when it was written, and its bytes."""
+"""Of a file's content: when it was written, and how many bytes it has."""
 
 
 class FilesRead:

@@ -355,7 +355,9 @@ class SimulatedGrid(Grid):
         return replies
 
     def _measured(self, letters: Sequence[FlowerLetter]) -> None:
-        """The mean of the metrics that clients report, which a strategy may replace."""
+        """The mean of the metrics that clients report, over those who report each; a strategy may
+        replace it.
+        """
         for origin in ("train", "evaluate"):
             said = [
                 numbers(one.answer.reply.content)
@@ -365,21 +367,12 @@ class SimulatedGrid(Grid):
                 and one.kind.partition(".")[0] == origin
                 and one.answer.reply.has_content()
             ]
-            weights = [one.get("num-examples", 1.0) for one in said]
-            names = {key for one in said for key in one if key != "num-examples"}
-            if sum(weights):
-                self._values.tell(
-                    origin,
-                    {
-                        name: sum(
-                            weight * one[name]
-                            for weight, one in zip(weights, said, strict=True)
-                            if name in one
-                        )
-                        / sum(weights)
-                        for name in names
-                    },
-                )
+            means = {}
+            for name in {key for one in said for key in one} - {"num-examples"}:
+                known = [(one.get("num-examples", 1.0), one[name]) for one in said if name in one]
+                if whole := sum(weight for weight, _ in known):
+                    means[name] = sum(weight * value for weight, value in known) / whole
+            self._values.tell(origin, means)
 
     def _forget_discarded(self) -> None:
         """Drop updates that a strategy made no model of; they are in no version."""

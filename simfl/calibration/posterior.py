@@ -3,8 +3,8 @@
 A row's measured value is the sum of its terms times an error, whose logarithm follows Student's t
 distribution with 4 degrees of freedom: an outlier (a browser was open) is disregarded rather than
 followed. The scale of the error is unknown, too. The error mostly belongs to a subject (a model on
-a device) and is the same in all of its rows; so n rows of one subject count as n / (1 + `ALIKE` (n
-- 1)).
+a device) and is the same in all of its rows; so n rows of one subject count as
+n / (1 + `ALIKE` (n - 1)).
 
 Draws use Metropolis steps along differences of other chains (ter Braak, Statistics and Computing
 2006). All chains run side by side, starting from draws of a wide normal distribution around the

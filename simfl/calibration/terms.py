@@ -1,9 +1,9 @@
 """Linear models of measurements: sums of terms, each an amount times one unknown value.
 
 Seconds of a training step are operations of each kind times the seconds per operation, plus terms
-for bytes and steps; seconds of a transfer are bits and round trips; watts are idle power and what
-is added to it. A figure in a profile is a term's value or its inverse: seconds per operation are
-given there as operations per second.
+for bytes and steps; seconds of a transfer are bits and round trips; watts of training are those of
+computing and of waiting, each times its share of the time. A figure in a profile is a term's value
+or its inverse: seconds per operation are given there as operations per second.
 """
 
 from __future__ import annotations

@@ -46,7 +46,8 @@ class Twin:
     """A calibrated device or link: the contents of its profile and where they come from.
 
     `drops` are paths of the base that the figures replace; `sets` are further keys of the profile.
-    `errors` (draws) are draws of the logarithm of the error of an unmeasured model's seconds.
+    `errors` (draws) are draws of the logarithm of the error of the seconds of a model that was not
+    measured, or of the one that the profile is for.
     """
 
     name: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +12,11 @@ from simfl.common.arrays import FloatArray
 
 def in_words(bytes_: float) -> str:
     """Bytes in words: 8.59 GB."""
-    power = min(int(math.log10(max(bytes_, 1.0)) // 3), 3)
-    return f"{bytes_ / 1000**power:.3g} {('bytes', 'kB', 'MB', 'GB')[power]}"
+    units = ("bytes", "kB", "MB", "GB", "TB")
+    power = 0
+    while float(f"{bytes_ / 1000**power:.3g}") >= 1000 and power < len(units) - 1:
+        power += 1
+    return f"{bytes_ / 1000**power:.3g} {units[power]}"
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,6 @@ class TrainingMemory:
         return self.fixed_bytes(states) + self.example_bytes * np.asarray(rows, dtype=float)
 
     def most_rows(self, memory_bytes: float, states: int) -> int:
-        """The largest batch that fits; 0 if none does."""
+        """The largest batch that fits, 0 if none does; 1 if all do."""
         left = memory_bytes - self.fixed_bytes(states)
         return int(max(left, 0.0) // self.example_bytes) if self.example_bytes else int(left >= 0)

@@ -82,7 +82,7 @@ def outputs_of_each(
     with torch.no_grad():
         chunks = [
             stacked.evaluated(tensors, chunk.expand(len(padded), *chunk.shape))
-            for chunk in torch.split(inputs, ROWS_PER_PASS)
+            for chunk in _passes(network, inputs)
         ]
     return torch.cat(chunks, dim=1)[: len(models)].unbind(0)
 

@@ -16,7 +16,8 @@ def trained_by(network: Network, loss: Loss, trainer: str) -> list[Row]:
     """How jobs are computed by this trainer: together or not, gradients, products, convolutions."""
     rows = [_jobs(network, trainer)]
     stacked = network.stacked if trainer == "batched" else None
-    if stacked is not None and stacked.dense is not None and loss is plain_loss:
+    whole = network.trainable_names.issuperset(network.parameter_names)
+    if stacked is not None and stacked.dense is not None and loss is plain_loss and whole:
         why = "Linear layers with ReLU at most between, the plain loss, and all of it trained"
         rows.append(_row("gradients", "by hand", why))
     elif stacked is not None and stacked.dense is not None:

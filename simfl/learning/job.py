@@ -44,9 +44,9 @@ class LocalTraining:
     def __post_init__(self) -> None:
         given = [key for key in ("epochs", "steps", "share") if getattr(self, key) is not None]
         if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} exclude each other; give one of them")
+            raise ValueError(f"{' and '.join(given)} exclude each other; accepted: one of them")
         if self.optimizer == "adam" and self.momentum:
-            raise ValueError("momentum belongs to sgd; adam has its own")
+            raise ValueError("momentum belongs to sgd, adam has its own; accepted: 0")
 
     @property
     def idle_keys(self) -> dict[str, str]:

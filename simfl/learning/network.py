@@ -187,7 +187,8 @@ class Network:
             return self.layers[-1][0].rpartition(".")[0]
         known = [name for name, _ in self._module.named_modules() if name]
         if layer not in known:
-            raise ValueError(f"the model has no module {layer!r}, accepted: {', '.join(known)}")
+            accepted = f"a module of the model: {', '.join(known)}"
+            raise ValueError(f"layer: found {layer!r}, accepted: {accepted}")
         return layer
 
     @cached_property

@@ -13,9 +13,9 @@ from simfl.learning.work import memory_of, on_meta
 def kept_bytes(module: nn.Module, *example: Tensor, by_layers: bool = False) -> float:
     """Bytes that autograd stores in one example's pass, without the model's own tensors.
 
-    Tensors that share memory are counted once. As in `count_work`, the pass runs on the meta device
-    unless `by_layers` is set or the module cannot run there. Floating-point values count as
-    float32, whatever the module's type.
+    Tensors that share memory are counted once, with all of that memory. As in `count_work`, the
+    pass runs on the meta device unless `by_layers` is set or the module cannot run there. Floating-
+    point values count as float32, whatever the module's type.
     """
     return on_meta(_kept, module, example, as_it_is=by_layers)
 
@@ -41,6 +41,8 @@ def _kept(module: nn.Module, example: tuple[Tensor, ...]) -> float:
 
 
 def _bytes(tensor: Tensor) -> int:
+    """The bytes of the whole storage, which a view of a part keeps alive."""
+    stored = tensor.untyped_storage().nbytes()
     if tensor.is_floating_point():
-        return BYTES_PER_VALUE * tensor.numel()
-    return tensor.element_size() * tensor.numel()
+        return BYTES_PER_VALUE * (stored // tensor.element_size())
+    return stored

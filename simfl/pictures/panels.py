@@ -11,6 +11,8 @@ import numpy as np
 from simfl.common.arrays import FloatArray
 
 MOST_TICKS, MOST_NAMES = 9, 18
+ROUNDING = 1e-12
+"""Values that differ by a smaller share of themselves are drawn as the same."""
 MOST_LETTERS = 30
 """Longer names beside an axis are cut."""
 
@@ -63,9 +65,9 @@ class Panel:
 def number_axis(label: str, low: float, high: float, *, whole: bool = False) -> Axis:
     """An axis with ticks at multiples of a round step; with `whole`, at whole numbers only.
 
-    If all values are the same, the axis extends around that value.
+    If all values are the same up to rounding, the axis extends around that value.
     """
-    if not low < high:
+    if not high - low > ROUNDING * max(abs(low), abs(high)):
         around = abs(low) / 20 or 1.0
         low, high = low - around, low + around
     step = _step((high - low) / MOST_TICKS)
@@ -102,6 +104,6 @@ def _texts(places: FloatArray, step: float) -> list[str]:
     if largest >= 10_000 or 0 < largest < 0.001:
         power = min(max(math.floor(math.log10(largest) / 3 + 1e-9), min(_PREFIXES)), max(_PREFIXES))
     shown = step / 1000.0**power
-    decimals = next(count for count in range(16) if math.isclose(round(shown, count), shown))
+    decimals = next((one for one in range(16) if math.isclose(round(shown, one), shown)), 15)
     unit = f" {_PREFIXES[power]}" if power else ""
     return [f"{place / 1000.0**power + 0.0:.{decimals}f}{unit}" for place in places]

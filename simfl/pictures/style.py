@@ -17,6 +17,9 @@ STYLE: dict[Any, Any] = {
 def legend_above(axes: Axes, title: str) -> None:
     """A title, and below it the legend in one or two rows, both above the axes."""
     entries = len(axes.get_legend_handles_labels()[0])
+    if not entries:
+        axes.set_title(title)
+        return
     columns = entries if entries <= 5 else (entries + 1) // 2
     rows = -(-entries // columns)
     axes.set_title(title, pad=12 + 14 * rows)

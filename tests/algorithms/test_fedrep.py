@@ -80,5 +80,5 @@ def test_what_does_not_fit_is_refused() -> None:
         FedRep(LocalTraining(momentum=0.5))
     for changes in ({"algorithm": {"head": "hed"}}, {"model": "linear"}):
         own = changes.pop("algorithm", {})
-        with pytest.raises(ScenarioError, match="it needs parameters, and the model other ones"):
+        with pytest.raises(ScenarioError, match="accepted: a module with parameters"):
             assemble(scenario({"name": "fedrep", "local": LOCAL, **own}, **changes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -538,3 +539,32 @@ def test_cffl_uploads_what_it_pays_for() -> None:
     state = algorithm.start(network, {0: ClientFacts(1)}, evaluator_of(network), 1)
 
     assert algorithm.brief(network, state, 0, -1).price.up_bytes == 3 * 8
+
+
+def test_with_contributions_nobody_leaves_cffls_clients() -> None:
+    """One whose contribution is 0 is aggregated, and rewarded with none of the others' values."""
+    algorithm = Cffl(weights="sum")
+    known = {
+        i: {"contribution": one, "examples": 10.0, "classes": 1.0}
+        for i, one in enumerate((0.0, 0.5, 0.5))
+    }
+    memory = {"models": {i: {} for i in range(3)}, "reputation": {}, "known": known}
+    state = ServerState({"w": torch.zeros(4)}, memory=memory)
+    updates: list[Any] = [SimpleNamespace(client=i) for i in range(3)]
+    changes = [{"w": torch.full((4,), 0.002 * (i + 1))} for i in range(3)]
+
+    result = algorithm._round(state, updates, changes, None)  # type: ignore[arg-type]
+
+    assert list(result.rewards) == [0, 1, 2]
+    assert result.rewards[0].values == 0 < result.rewards[1].values
+
+
+@pytest.mark.parametrize("algorithm", [Cgsv, FedAve, Cffl])
+def test_keys_of_reputations_that_decide_nothing_are_idle(
+    algorithm: type[GradientRewards],
+) -> None:
+    """By default rewards follow contributions."""
+    keys = {"memory_share"} if algorithm is not Cffl else {"punishment", "rounds", "threshold"}
+
+    assert keys <= set(algorithm().idle_keys)
+    assert not keys & set(algorithm(reward_by="reputation").idle_keys)

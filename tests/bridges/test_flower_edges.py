@@ -11,6 +11,7 @@ import sys
 import time
 from contextlib import chdir
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,9 @@ from tests.bridges.apps import CLIENT, OLD_CLIENT, OLD_SERVER, SERVER, server_of
 pytest.importorskip("flwr", reason="Flower is not installed: `make test-flower` has it")
 pytestmark = pytest.mark.filterwarnings("default")  # Flower's own
 
+from flwr.app import MetricRecord, RecordDict  # noqa: E402
+
+from simfl.bridges.flower_grid import SimulatedGrid  # noqa: E402
 from simfl.bridges.flower_values import AppFailed  # noqa: E402
 from tests.bridges.test_flower import POPULATION, quiet, scenario  # noqa: E402
 
@@ -52,6 +56,29 @@ def test_an_app_of_the_old_api_runs(old: Path, tmp_path: Path) -> None:
     assert one.rounds["loss"].is_monotonic_decreasing
     assert other.rounds["participants"].tolist() == [2, 4]  # it had counted them, and then waited
     assert other.rounds["time_s"].iloc[0] > 100 > one.rounds["time_s"].iloc[0]
+
+
+def test_a_metric_is_averaged_over_those_who_report_it() -> None:
+    """Weighted by their examples; one that nobody has examples for has no mean."""
+    told: dict[str, dict[str, float]] = {}
+    grid = SimpleNamespace(_values=SimpleNamespace(tell=told.__setitem__))
+
+    def letter(**metrics: float) -> SimpleNamespace:
+        reply = SimpleNamespace(
+            content=RecordDict({"metrics": MetricRecord(metrics)}), has_content=lambda: True
+        )
+        answer = SimpleNamespace(reply=reply)
+        return SimpleNamespace(here=True, kind="train", answer=answer)
+
+    letters = [
+        letter(**{"num-examples": 10.0, "accuracy": 0.8, "loss": 1.0}),
+        letter(**{"num-examples": 30.0, "loss": 3.0}),
+        letter(**{"num-examples": 0.0, "odd": 1.0}),
+    ]
+
+    SimulatedGrid._measured(grid, letters)  # type: ignore[arg-type]
+
+    assert told["train"] == {"accuracy": 0.8, "loss": 2.5}
 
 
 def test_a_strategy_finds_the_nodes_where_their_manager_keeps_them(tmp_path: Path) -> None:

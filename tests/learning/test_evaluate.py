@@ -187,3 +187,24 @@ def test_an_absent_set_is_named() -> None:
     assert evaluator.num_examples() == 3
     with pytest.raises(ValueError, match=r"no validation set.*validation_share.*held: test"):
         evaluator.loss([network("linear").initial(0)], on="validation")
+
+
+def test_bytes_are_cast_for_models_that_are_evaluated_together() -> None:
+    """Small images whose convolutions are stacked, as those that are not."""
+
+    def build() -> nn.Module:
+        return nn.Sequential(
+            nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 64, 3)
+        )
+
+    network = Network(build, (1, 8, 8), Objective("classification"))
+    targets = torch.arange(20) % 3
+    inputs = torch.arange(20 * 64, dtype=torch.uint8).reshape(20, 1, 8, 8)
+    models = [[network.initial(seed)] for seed in range(2)]
+
+    assert network.stacked is not None and network.stacked.convolves
+    found, expected = (
+        Evaluator(network, {"test": Examples(one, targets)}).metrics_of_each(models, "test")
+        for one in (inputs, inputs.float())
+    )
+    assert found == expected

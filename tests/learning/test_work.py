@@ -288,3 +288,21 @@ def test_nothing_of_the_pass_stays(by_layers: bool) -> None:
     gc.collect()
 
     assert weights() is None
+
+
+@pytest.mark.parametrize("by_layers", [False, True])
+def test_a_view_keeps_all_of_its_memory(by_layers: bool) -> None:
+    """Tanh's output is needed as a whole, though only a part of it enters the next layer."""
+
+    class Last(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(8, 2)
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            outputs: torch.Tensor = self.head(torch.tanh(inputs * 1.0)[:, -1])
+            return outputs
+
+    inputs = torch.zeros(1, 30, 8, requires_grad=True)
+
+    assert kept_bytes(Last(), inputs, by_layers=by_layers) >= 4 * 30 * 8

@@ -7,6 +7,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from PIL import ImageColor, ImageFont
 
 import simfl
@@ -16,6 +17,7 @@ from simfl.pictures.overview import overview_panels, save_overview
 from simfl.pictures.panels import Bars, name_axis, number_axis
 from simfl.pictures.report.of_run import what_ran
 from simfl.pictures.sheet import LARGE, SMALL, WIDTH, draw_sheet, fitting, frames
+from simfl.pictures.style import legend_above
 from simfl.pictures.trace import trace_events
 from simfl.runs.runfolder import LoadedRun
 from simfl.runs.summary import main_figures
@@ -200,3 +202,18 @@ def test_a_run_without_evaluation_shows_its_versions(tmp_path: Path) -> None:
 
     assert path.read_bytes().startswith(b"\x89PNG")
     assert overview_panels(run)[0][0].y.label == "global version"
+
+
+def test_values_that_differ_by_rounding_have_one_axis() -> None:
+    """The mean of the same accuracies in another order."""
+    low, high = 0.19999999999999998, 0.20000000000000004
+
+    axis = number_axis("accuracy", low, high)
+
+    assert axis.low < 0.195 and axis.high > 0.205
+    assert len({text for _, text in axis.ticks}) == len(axis.ticks) > 1
+
+
+def test_a_legend_without_entries_is_drawn() -> None:
+    """Of a run whose every round was cut."""
+    legend_above(Figure().subplots(), "nothing")
