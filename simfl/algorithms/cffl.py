@@ -73,6 +73,8 @@ class Cffl(GradientRewards):
         "uplink": "clients send the largest values of their changes, and keep all of them",
     }
 
+    reputation_keys: ClassVar[tuple[str, ...]] = ("punishment", "rounds", "threshold")
+
     upload_share: Annotated[float, "> 0", "<= 1", "theta_u, share of values uploaded"] = 0.1
     clip: Annotated[float, "> 0", "largest change of a value in a round"] = 0.01
     weights: Literal["sum", "examples", "classes"] = "examples"
@@ -81,15 +83,6 @@ class Cffl(GradientRewards):
     threshold: Annotated[
         float, ">= 0", "< 1", "c_th, as a share of an equal share: below it a client leaves R"
     ] = 1 / 3
-
-    @property
-    def idle_keys(self) -> dict[str, str]:
-        """The keys of reputations, if there are none."""
-        idle = super().idle_keys
-        if self.reward_by == "contribution":
-            reason = "rewards follow contributions (reward_by), so there are no reputations"
-            idle |= dict.fromkeys(("punishment", "rounds", "threshold"), reason)
-        return idle
 
     def _round(
         self,

@@ -52,14 +52,6 @@ class Cgsv(GradientRewards):
         float, ">= 0", "< 1", "share of a reputation that is kept per round"
     ] = 0.95
 
-    @property
-    def idle_keys(self) -> dict[str, str]:
-        """The share that reputations keep, if rewards do not follow them."""
-        idle = super().idle_keys
-        if self.reward_by == "contribution":
-            idle["memory_share"] = "rewards follow contributions (reward_by), not reputations"
-        return idle
-
     def _round(
         self,
         state: ServerState,

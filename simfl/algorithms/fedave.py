@@ -66,14 +66,6 @@ class FedAve(GradientRewards):
     ] = 0.95
     loss_batch: Annotated[int, ">= 1", "examples per batch of the lists of losses"] = 64
 
-    @property
-    def idle_keys(self) -> dict[str, str]:
-        """The share that reputations keep, if rewards do not follow them."""
-        idle = super().idle_keys
-        if self.reward_by == "contribution":
-            idle["memory_share"] = "rewards follow contributions (reward_by), not reputations"
-        return idle
-
     def _round(
         self,
         state: ServerState,

@@ -73,8 +73,20 @@ class GradientRewards(Algorithm, ABC):
         "downlink": "clients keep models of their own, and download rewards"
     }
 
+    reputation_keys: ClassVar[tuple[str, ...]] = ("memory_share",)
+    """Keys that decide nothing unless rewards follow reputations."""
+
     reward_by: Literal["contribution", "reputation"] = "contribution"
     positions: Annotated[Positions, "how a message encodes which values it holds"] = "index"
+
+    @property
+    def idle_keys(self) -> dict[str, str]:
+        """Also the keys of reputations, if rewards do not follow them."""
+        idle = super().idle_keys
+        if self.reward_by == "contribution":
+            reason = "rewards follow contributions (reward_by), not reputations"
+            idle |= dict.fromkeys(self.reputation_keys, reason)
+        return idle
 
     @property
     def needs_contributions(self) -> bool:
