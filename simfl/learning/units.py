@@ -132,6 +132,10 @@ class HiddenUnits:
         whole = sum(one.positions * masks[one.weight].numel() for one in self.affine)
         return kept / whole
 
+    def kept_per_layer(self, kept: Tensor) -> list[int]:
+        """The number of kept units in each hidden layer."""
+        return [int(kept[layer.place].sum()) for layer in self.layers]
+
 
 def unit_masks(
     layout: Layout, weights: Parameters, kept: Tensor, *, outgoing: bool = True
