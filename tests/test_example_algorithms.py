@@ -187,7 +187,11 @@ def test_what_does_not_fit_is_refused() -> None:
         ("scaffold", {"protocol": "buffered"}, "c_i is updated with the c of its own round"),
         ("scaffold", {"algorithm": momentum}, "plain SGD's steps"),
         ("ditto", {"model": batch_norm}, "running statistics"),
-        ("moon", {"algorithm": {"layer": "hed"}}, "no module 'hed', accepted: 0, 1, 2, 3"),
+        (
+            "moon",
+            {"algorithm": {"layer": "hed"}},
+            "found 'hed', accepted: a module of the model: 0, 1, 2, 3",
+        ),
     ):
         own = changes.pop("algorithm", {})
         for part in (example(name), shipped(name)):

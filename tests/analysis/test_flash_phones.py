@@ -92,7 +92,6 @@ def test_phones_that_follow_the_model_are_predicted_exactly(
     phones = names["phones"].set_index("tier")
     assert phones["model codes"].to_dict() == {"slow": 2, "mid": 2, "fast": 0}
     assert phones["score"].tolist() == [100, 400, 900]
-    assert names["unranked"] == 2
 
 
 def test_without_a_folder_it_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

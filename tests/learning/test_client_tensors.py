@@ -263,7 +263,7 @@ class Twice(nn.Module):
 @pytest.mark.parametrize(
     ("layer", "said"),
     [
-        ("hed", r"no module 'hed', accepted: square, idle, head"),
+        ("hed", r"layer: found 'hed', accepted: a module of the model: square, idle, head"),
         ("idle", "once"),
         ("square", "once"),
     ],
