@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 import simfl
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
 from simfl.common.training_memory import TrainingMemory, in_words
 from simfl.learning.job import LocalTraining
 from simfl.scenario.shipped import shipped_scenarios
 from simfl.scenario.yaml_source.error import ScenarioError
+from tests.small import small
 
 PROFILE = """# A board with hardly any memory.
 kind: device
@@ -98,3 +101,18 @@ def test_rounds_of_clients_without_memory_fail_where_they_may(sharing: str, tmp_
 def test_bytes_are_rounded_into_the_next_unit(given: float, said: str) -> None:
     """Never 1e+03 of one."""
     assert in_words(given) == said
+
+
+@pytest.mark.parametrize(("optimizer", "states"), [("sgd", 0), ("adam", 2)])
+def test_an_optimizer_counts_where_nothing_is_trained(optimizer: str, states: int) -> None:
+    """Its values need memory, whether simfl trains the model or only times it."""
+    local = {"optimizer": optimizer, "batch_size": 8}
+    simulation = assemble(
+        small(
+            data={"name": "sizes", "examples_per_client": 32, "input_shape": [1, 8, 8]},
+            algorithm={"name": "none", "local": local},
+        ),
+        Options(device="cpu"),
+    )
+
+    assert simulation.algorithm.local.optimizer_states == states
