@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -117,17 +118,19 @@ def paired_differences(
             continue
         both = [baseline, level]
         there = "value" if target_of(metric) is None else "there"
-        kept = wide[there][both].dropna().index
-        pairs, spent = wide["value"].loc[kept, both], wide["end"].loc[kept, both]
+        kept = of_levels(wide[there], both).dropna().index
+        pairs, spent = (of_levels(wide[one], both).loc[kept] for one in ("value", "end"))
         seeds = pairs.index.unique("seed").size
         reached = bool(pairs.notna().to_numpy().all())
-        diverged = wild is not None and bool(wild[both].dropna().to_numpy(dtype=bool).any())
-        apart = [one for one, of in texts if one.part(of.loc[kept, both])]
+        diverged = wild is not None and bool(
+            of_levels(wild, both).dropna().to_numpy(dtype=bool).any()
+        )
+        apart = [one for one, of in texts if one.part(of_levels(of, both).loc[kept])]
         compared = pairs if reached and not (apart or diverged) else pairs.iloc[:0]
         yes_or_no = is_yes_or_no(metric, compared.to_numpy(dtype=float))
         step = 1.0 if yes_or_no else step_of(table[table[factor].isin(both)], metric)
         if step and "loss" in runs and not yes_or_no and len(compared):
-            losses = by_level(runs, "loss").loc[kept, both].to_numpy(dtype=float)
+            losses = of_levels(by_level(runs, "loss"), both).loc[kept].to_numpy(dtype=float)
             step = step if differ(losses) else 0.0
         figures = _compared(
             replications(compared).to_numpy(dtype=float),
@@ -181,6 +184,12 @@ def replications(values: pd.DataFrame) -> pd.DataFrame:
     setting.
     """
     return values.groupby(level="seed").mean()
+
+
+def of_levels(wide: pd.DataFrame, levels: Sequence[Any]) -> pd.DataFrame:
+    """The columns of some levels; by place, since pandas takes two booleans for a mask."""
+    known = list(wide.columns)
+    return wide.iloc[:, [known.index(one) for one in levels]]
 
 
 def _compared(

@@ -18,7 +18,7 @@ from scipy import special
 
 from simfl.common.arrays import FloatArray
 from simfl.study.best import can_be_compared, keeping
-from simfl.study.comparisons import CONFIDENCE, paired_differences
+from simfl.study.comparisons import CONFIDENCE, of_levels, paired_differences
 from simfl.study.few_test_examples import ROUNDING
 from simfl.study.figure_text import Row
 from simfl.study.figures import AMOUNT, Bounds, bounds_of
@@ -78,7 +78,7 @@ def hardware_differences(
         level, columns = one[factor], {"hardware_low": math.nan, "hardware_high": math.nan}
         columns |= {"holds": math.nan, "draws": 0}
         if not math.isnan(one["difference"]) and {baseline, level} <= set(wide):
-            pairs = wide[[baseline, level]].dropna().groupby(level=DRAW).mean()
+            pairs = of_levels(wide, [baseline, level]).dropna().groupby(level=DRAW).mean()
             base, own = pairs.to_numpy(dtype=float).T
             with np.errstate(invalid="ignore"):  # both of a pair may miss a target
                 differences = own - base

@@ -498,7 +498,8 @@ class Study(_Section):
         levels = self.levels()
         for index, one in enumerate(self.questions.compare):
             known = levels[one.factor]
-            if level(one.baseline) not in known:
+            given = level(one.baseline)
+            if given not in known and as_text(given) not in known:
                 place = self.where("questions", "compare", index, "baseline")
                 raise place.error(show(one.baseline), f"one of {', '.join(map(str, known))}")
 

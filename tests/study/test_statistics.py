@@ -328,3 +328,23 @@ def test_rounding_is_no_effect_and_no_spread() -> None:
     assert found["effect"].tolist() == found["ci"].tolist() == [0.0, 0.0]
     assert half_width(np.array([0.1, 0.1 * last_bit, 0.1])) == 0.0
     assert half_width(np.array([0.1, 0.1 + 1e-9, 0.1])) > 0.0
+
+
+@pytest.mark.parametrize("seeds", [2, 4])
+def test_levels_that_are_booleans_are_compared_as_others(seeds: int) -> None:
+    """pandas takes a list of two booleans for a mask of rows."""
+    found = []
+    for levels in ((False, True), ("off", "on")):
+        table = pd.DataFrame(
+            {
+                "seed": [*range(seeds)] * 2,
+                "rule": [levels[0]] * seeds + [levels[1]] * seeds,
+                "energy_j": [1.0 + seed for seed in range(seeds)]
+                + [3.0 + 1.1 * seed for seed in range(seeds)],
+                "status": "completed",
+            }
+        )
+        found.append(paired_differences(table, "energy_j", "rule", levels[0]).drop(columns="rule"))
+
+    pd.testing.assert_frame_equal(*found)
+    assert found[0]["difference"].item() > 1.9
