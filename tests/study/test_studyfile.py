@@ -279,3 +279,23 @@ def test_every_figure_is_documented() -> None:
 
     for name, figure in FIGURES.items():
         assert f"| `{name}` | {figure.what} |" in text
+
+
+@pytest.mark.parametrize(("baseline", "known"), [(2, True), (3, False)])
+def test_a_baseline_may_be_a_numbered_variant(
+    baseline: int, tmp_path: Path, *, known: bool
+) -> None:
+    """Names of variants are text, and YAML reads 2 as a number."""
+    study = Study.from_yaml(
+        write_study(
+            tmp_path,
+            points={"variants": {"1": {}, "2": {"decisions.selection": "all"}}},
+            questions={"compare": [{"factor": "variant", "baseline": baseline}]},
+        )
+    )
+
+    if known:
+        assert {one.factors["variant"] for one in points(study)} == {"1", "2"}
+    else:
+        with pytest.raises(ScenarioError, match="found 3, accepted: one of 1, 2"):
+            points(study)
