@@ -24,8 +24,8 @@ from simfl.system.series import StepSeries
 
 _ROUNDING = 1e-9
 """Tolerance, as a share of the capacity, for reaching a level."""
-_MOST_STEPS = 1000
-"""The most steps of the supplies in the search for a client's return: a year of days and nights."""
+_FORESEEN_S = 366 * 86_400.0
+"""How far ahead the search for a client's return looks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +77,20 @@ class Batteries:
     ) -> None:
         self.capacity_j = np.asarray(capacity_j, dtype=float)
         charge = np.broadcast_to(np.asarray(charge_j, dtype=float), self.capacity_j.shape)
-        if (self.capacity_j <= 0).any() or (charge < 0).any() or (charge > self.capacity_j).any():
-            raise ValueError("charge_j: must lie between 0 and capacity_j, which is above 0")
+        if (self.capacity_j <= 0).any():
+            raise ValueError(f"capacity_j: found {self.capacity_j.min():g}, accepted: > 0")
+        wrong = (charge < 0) | (charge > self.capacity_j)
+        if wrong.any():
+            raise ValueError(
+                f"charge_j: found {charge[wrong][0]:g}, accepted: 0 to"
+                f" {self.capacity_j[wrong][0]:g}, the capacity"
+            )
         self.charge_j = np.where(np.isinf(self.capacity_j), np.inf, charge)
         self.time_s = np.zeros(self.capacity_j.shape)
         self.off = self.charge_j == 0
         self._supplies = tuple(supplies)
+        periods_s = {one.series.period_s for one in supplies}
+        self._period_s = periods_s.pop() if len(periods_s) == 1 else None
         self._lowest = lowest
 
     def advance(self, clients: IntArray, until_s: ArrayLike, load_w: ArrayLike) -> Flow:
@@ -136,26 +144,42 @@ class Batteries:
             (one.scale[clients] * one.series.values.max() for one in self._supplies),
             np.zeros(clients.size),
         )
+        last_s = at_s + _FORESEEN_S
         open_ = np.flatnonzero((peak_w > 0) | self._charged(clients, charge_j))
-        for _ in range(_MOST_STEPS if open_.size else 0):
-            who, now_s, before = clients[open_], at_s[open_], charge_j[open_]
+        while open_.size:
+            who = clients[open_]
+            if self._period_s is not None:
+                # All that comes in charges an empty battery, the same in each period.
+                gap_j = self._lowest * self.capacity_j[who] - charge_j[open_]
+                a_period_j = self._in_a_period_j(who)
+                periods = np.divide(gap_j, a_period_j, out=np.zeros_like(gap_j), where=off[open_])
+                skipped = np.maximum(np.floor(periods) - 1.0, 0.0)
+                at_s[open_] += skipped * self._period_s
+                charge_j[open_] += skipped * a_period_j
+            now_s, before = at_s[open_], charge_j[open_]
             in_w, stop_s = self.supply_w(who, now_s), self.next_change_s(who, now_s)
             gain_w = in_w - np.where(off[open_], 0.0, load_w[open_])
             missing_j = np.maximum(self._lowest * self.capacity_j[who] - before, 0.0)
             wait_s = np.divide(missing_j, gain_w, out=np.full(open_.size, np.inf), where=gain_w > 0)
             wait_s[~off[open_] & ((in_w > 0) | (missing_j == 0))] = 0.0
-            ready = now_s + wait_s <= stop_s
+            ready = now_s + wait_s <= np.minimum(stop_s, last_s[open_])
             until_s[open_[ready]] = (now_s + wait_s)[ready]
-            goes_on = ~ready & np.isfinite(stop_s)
+            goes_on = ~ready & (stop_s < last_s[open_])
             open_ = open_[goes_on]
-            if not open_.size:
-                break
             lasts_s = (stop_s - now_s)[goes_on]
             after = before[goes_on] + gain_w[goes_on] * lasts_s
             charge_j[open_] = np.clip(after, 0.0, self.capacity_j[clients[open_]])
             off[open_] |= after < 0
             at_s[open_] = stop_s[goes_on]
         return until_s
+
+    def _in_a_period_j(self, clients: IntArray) -> FloatArray:
+        """The joules that come in during each period of the supplies."""
+        each = (
+            one.scale[clients] * one.series.integral(0.0, one.series.period_s or 0.0)
+            for one in self._supplies
+        )
+        return sum(each, np.zeros(clients.size))
 
     def _charged(self, clients: IntArray, charge_j: FloatArray) -> BoolArray:
         """Whether a charge is enough to take part."""

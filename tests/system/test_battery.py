@@ -176,6 +176,32 @@ def test_what_never_charges_never_comes_back() -> None:
     assert dark.ready_s(ONE, np.ones(1))[0] == np.inf
 
 
+@pytest.mark.parametrize("steps", [2, 24, 288])
+@pytest.mark.parametrize("days", [3, 60, 365])
+def test_a_slow_harvest_brings_it_back_however_finely_it_is_written(steps: int, days: int) -> None:
+    """10 mW by day, from 6 h to 18 h, make 432 J a day: `lowest` is reached at the last noon.
+
+    A charger without power, which has steps of its own, changes nothing.
+    """
+    day_s, power_w = 86_400.0, 0.01
+    lowest_j = (days - 0.5) * power_w * day_s / 2
+    begins_s = [0.0, *np.linspace(day_s / 4, 3 * day_s / 4, steps)]
+    harvest = StepSeries(begins_s, [0.0, *[power_w] * (steps - 1), 0.0], day_s)
+    charger = StepSeries([0.0, day_s / 3], [0.0, 0.0], day_s)
+    supplies = [Supply(one, np.ones(1), np.zeros(1)) for one in (charger, harvest)]
+    empty = Batteries(np.array([lowest_j / 0.2]), 0.0, supplies, lowest=0.2)
+
+    assert empty.ready_s(ONE, np.ones(1))[0] == pytest.approx((days - 0.5) * day_s)
+
+
+def test_a_return_is_foreseen_for_a_year() -> None:
+    """What takes 400 days to charge is not waited for."""
+    slow = Supply(StepSeries([0.0], [1.0], 86_400.0), np.ones(1), np.zeros(1))
+    empty = Batteries(np.array([400 * 86_400.0]), 0.0, [slow], lowest=1.0)
+
+    assert empty.ready_s(ONE, np.ones(1))[0] == np.inf
+
+
 def test_foreseeing_changes_nothing() -> None:
     """`foresee` says what `advance` will say."""
     battery = charged_at_night(100.0)
@@ -290,6 +316,10 @@ def test_clients_are_advanced_on_their_own() -> None:
 
 def test_impossible_charges() -> None:
     """More charge than capacity, none or a negative one is refused."""
-    for capacity, charge in ((10.0, 11.0), (10.0, -1.0), (0.0, 0.0)):
-        with pytest.raises(ValueError, match=r"^charge_j"):
+    for capacity, charge, message in (
+        (10.0, 11.0, "charge_j: found 11, accepted: 0 to 10"),
+        (10.0, -1.0, "charge_j: found -1, accepted: 0 to 10"),
+        (0.0, 0.0, "capacity_j: found 0, accepted: > 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
             Batteries(np.array([capacity]), charge)
