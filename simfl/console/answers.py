@@ -91,7 +91,7 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         tables = _comparisons(runs, metrics, one.factor, one.baseline, factors, drawn)
         for metric, differences, printed in tables:
             console.print(printed, crop=False)
-            verdicts.append((metric, differences))
+            verdicts.append(multiple_comparisons.Compared(metric, str(one.baseline), differences))
     for sentence in multiple_comparisons.of_verdicts(verdicts):
         console.print(sentence)
     best = [asked.best.figure, *asked.best.subject_to] if asked.best else []

@@ -9,7 +9,9 @@ in truth like the baseline, about half of all studies have some verdict "higher"
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -19,34 +21,49 @@ LEVEL = 0.05
 """The significance level of verdicts: one minus the confidence of their intervals."""
 
 
-def of_verdicts(found: Sequence[tuple[str, pd.DataFrame]]) -> list[str]:
-    """A sentence about all verdicts of `paired_differences` in a study, each given with its figure.
+@dataclass(frozen=True)
+class Compared:
+    """The `paired_differences` of a figure, each level of a factor with the `baseline`."""
+
+    metric: str
+    baseline: str
+    differences: pd.DataFrame
+
+
+def of_verdicts(found: Sequence[Compared]) -> list[str]:
+    """A sentence about all verdicts of a study.
 
     It names those that are no longer certain among so many, by Holm's procedure (Scand. J. Stat.
     6:65, 1979), which holds for any dependence between figures. Empty for few verdicts, or if no
     setting differs from its baseline.
     """
-    known = [
-        (one["p_value"], f"{metric} of {one[comparisons.columns[0]]}", one["verdict"])
-        for metric, comparisons in found
-        for one in comparisons.to_dict("records")
-        if one["p_value"] == one["p_value"]
+    several = len({(one.differences.columns[0], one.baseline) for one in found}) > 1
+    verdicts = [
+        (row["p_value"], _name(one, row, several), row["verdict"] in ("higher", "lower"))
+        for one in found
+        for row in one.differences.to_dict("records")
+        if row["p_value"] == row["p_value"]
     ]
-    told = [name for _, name, verdict in known if verdict in ("higher", "lower")]
-    count = len(known)
+    count, told = len(verdicts), sum(tells for *_, tells in verdicts)
     if count < FEWEST or not told:
         return []
-    sure = set()
-    for rank, (p, name, _) in enumerate(sorted(known)):
-        if p > LEVEL / (count - rank):
-            break
-        sure.add(name)
-    unsure = [name for name in told if name not in sure]
+    order = sorted(range(count), key=lambda place: verdicts[place][0])
+    failed = (verdicts[place][0] > LEVEL / (count - rank) for rank, place in enumerate(order))
+    certain = next((rank for rank, fails in enumerate(failed) if fails), count)
+    unsure = [verdicts[place][1] for place in sorted(order[certain:]) if verdicts[place][2]]
     rest = f"not significant: {', '.join(unsure)}" if unsure else "all of them are significant"
     return [
-        f"{count} verdicts of 95 % each, {len(told)} of them higher or lower; for equal settings"
+        f"{count} verdicts of 95 % each, {told} of them higher or lower; for equal settings"
         f" one in twenty would be; by Holm's procedure for all together: {rest}"
     ]
+
+
+def _name(one: Compared, row: Mapping[Hashable, Any], several: bool) -> str:
+    """What a verdict is about, with the factor and the baseline if there are several."""
+    factor = one.differences.columns[0]
+    if not several:
+        return f"{one.metric} of {row[factor]}"
+    return f"{one.metric} of {factor} {row[factor]} against {one.baseline}"
 
 
 def of_best(settings: int) -> list[str]:

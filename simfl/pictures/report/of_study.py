@@ -286,7 +286,7 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
                 else paired_differences(runs, *asked)
             )
             title = f"{metric}: {short_names([one.factor])[0]} against {baseline}"
-            verdicts.append((metric, found))
+            verdicts.append(multiple_comparisons.Compared(metric, str(baseline), found))
             axis = f"difference in {axis_label(study.table, metric)}"
             if found["difference"].notna().any():
                 drawn.append(
