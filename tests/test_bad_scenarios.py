@@ -454,7 +454,7 @@ BAD: list[Bad] = [
         "association beyond the edges",
         {"decisions.association": "far.py:Far"},
         "decisions.association",
-        "an edge server from 0 to 1",
+        "accepted: 0 to 1",
         {"far.py": FAR},
     ),
     # device files of one's own

@@ -342,12 +342,14 @@ def _associate(
         rng = streams.generator("association")
         decided, given = rule.decide(view, rng)
         edge: IntArray = np.array(decided)
-        whole = np.issubdtype(edge.dtype, np.integer) and edge.shape == (world.num_clients,)
-        if not whole or edge.min() < 0 or edge.max() >= world.num_edges:
+        if not np.issubdtype(edge.dtype, np.integer) or edge.shape != (world.num_clients,):
             raise ValueError(
-                f"an association gives each of {world.num_clients} clients an edge server from 0"
-                f" to {world.num_edges - 1}"
+                f"found {edge.dtype} values of shape {edge.shape}, accepted: an integer for each of"
+                f" {world.num_clients} clients"
             )
+        wrong = edge[(edge < 0) | (edge >= world.num_edges)]
+        if wrong.size:
+            raise ValueError(f"found edge server {wrong[0]}, accepted: 0 to {world.num_edges - 1}")
         detail = json.loads(to_json(dict(given)))
     js_home = mean_js(view.label_counts, view.home_edge)
     js = mean_js(view.label_counts, edge)

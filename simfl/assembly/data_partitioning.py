@@ -162,7 +162,9 @@ def _variances(scenario: Scenario, clients: int) -> Sequence[float]:
     if isinstance(given, GrowingNoise):
         return [given.largest * number / clients for number in range(1, clients + 1)]
     if given and len(given) != clients:
-        raise ValueError(f"found {len(given)} values for {clients} clients")
+        raise ValueError(
+            f"found {len(given)} values for {clients} clients, accepted: one for each, or none"
+        )
     return given or (0.0,) * clients
 
 

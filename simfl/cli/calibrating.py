@@ -96,7 +96,10 @@ def measure(
     if device not in ("cpu", "cuda"):
         raise typer.BadParameter(f"found {device!r}, accepted: cpu or cuda", param_hint="--device")
     if re.fullmatch(r"[A-Za-z][\w-]*", device_name) is None:
-        raise typer.BadParameter(f"found {device_name!r}, accepted: a name as my_pi")
+        raise typer.BadParameter(
+            f"found {device_name!r}, accepted: a letter, then letters, digits, _ and -",
+            param_hint="--name",
+        )
     with exit_codes(traceback=traceback):
         if out.exists():
             raise FileExistsError(f"{out}: there already")

@@ -57,7 +57,8 @@ def flower(
         from simfl.runs.execution import run as run_scenario
 
         if (population is None) == (scenario is None):
-            raise typer.BadParameter("accepted: one of --population and --scenario")
+            found = "neither" if population is None else "both"
+            raise typer.BadParameter(f"found {found}, accepted: one of --population and --scenario")
         loaded = bridge.scenario(
             app,
             population=population,

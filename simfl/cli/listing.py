@@ -133,7 +133,7 @@ def _nothing_called(name: str, catalogue: Catalogue) -> str:
     known = [one for kind in registry.KINDS for one in registry.names(kind)]
     known += [one for kind in PROFILES.values() for one in catalogue.list_profiles(kind)]
     hint = nearest(name, [*known, *shipped_scenarios()]) or ";"
-    return f"nothing is called {name!r}{hint} `simfl list` has the kinds of what there is"
+    return f"nothing is called {name!r}{hint} see `simfl list`"
 
 
 def _print_part(console: Terminal, name: str, kind: str, part: type) -> None:

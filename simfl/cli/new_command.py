@@ -38,13 +38,21 @@ def new(
 ) -> None:
     """Make a commented scenario, study, algorithm, selection or device to start from."""
     if sum((study, algorithm, selection, device is not None)) > 1:
-        raise typer.BadParameter("one of --study, --algorithm, --selection and --device")
+        raise typer.BadParameter(
+            "found several, accepted: one of --study, --algorithm, --selection and --device"
+        )
     if like is not None and (study or algorithm or selection or device is not None):
-        raise typer.BadParameter("--like copies a scenario: without --study and the like")
+        raise typer.BadParameter(
+            "found --like, which copies a scenario, beside another kind of file, accepted: --like"
+            " alone"
+        )
     with exit_codes():
         if device is not None:
             if re.fullmatch(r"[A-Za-z]\w*", device) is None:
-                raise typer.BadParameter(f"found {device!r}, accepted: a name as my_pi")
+                raise typer.BadParameter(
+                    f"found {device!r}, accepted: a letter, then letters, digits and _",
+                    param_hint="--device",
+                )
             path = (file or Path("devices")) / f"{device}.yaml"
             path.parent.mkdir(parents=True, exist_ok=True)
             text = (TEMPLATES / "device.yaml").read_text(encoding="utf-8")

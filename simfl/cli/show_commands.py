@@ -50,7 +50,7 @@ def _check_out(path: Path | None, endings: tuple[str, ...]) -> None:
         return  # such as /dev/null
     if not path.name.lower().endswith(endings) or path.name in OF_RUNS:
         accepted = f"a file that ends in {' or '.join(endings)} and is none of a run's own"
-        raise NotDrawable(f"{path}: is no place for it, accepted: {accepted}")
+        raise NotDrawable(f"{path}: not overwritten, accepted: {accepted}")
 
 
 def report(

@@ -181,7 +181,8 @@ class Dispatcher:
         now_s, clients = self._clock.now_s, orders.clients
         if clients.size and (clients.min() < 0 or clients.max() >= self._world.num_clients):
             raise ValueError(
-                f"clients {clients.tolist()} are dispatched, but not all of them are available"
+                f"found clients {clients.tolist()}, accepted: numbers from 0 to"
+                f" {self._world.num_clients - 1}"
             )
         busy = clients[self.free_s(clients) > now_s]
         if busy.size:

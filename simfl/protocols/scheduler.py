@@ -63,7 +63,7 @@ class Scheduler:
     def next(self, idle: BoolArray, round_number: int) -> int:
         """Picks one of the `idle` edge servers, and logs the reasons.
 
-        Raises `PartMisbehaves` if the rule picks one that is not idle.
+        Raises `PartMisbehaves` if the rule picks anything else.
         """
         view = self._observations.edges(self._clock.now_s, round_number, idle.copy())
         rng = self._streams.generator("scheduling", 0, round_number)
@@ -73,7 +73,10 @@ class Scheduler:
             detail = json.loads(to_json(dict(given)))
         edge = number(picked, rule, "decide")
         if isinstance(edge, bool) or edge not in candidates:
-            raise PartMisbehaves(f"{named(rule, 'decide')} picked edge server {edge}, not idle")
+            raise PartMisbehaves(
+                f"{named(rule, 'decide')} picked edge server {edge}, accepted: an idle one,"
+                f" {candidates.tolist()}"
+            )
         edge = int(edge)
         self.picked.append(edge)
         posterior = self._observations.posterior()

@@ -298,7 +298,7 @@ class Selecting:
         raise Stalled(
             f"stalled at {self._clock.now_s:g} s: {MOST_FAILURES} times in a row no client that"
             f" {server} queried was still available afterwards; check the population's availability"
-            f" ({self._presence.told_by}), faults, batteries and message_loss?"
+            f" ({self._presence.told_by}), faults, batteries and message_loss"
         )
 
     def _there(self, clients: IntArray) -> BoolArray:
@@ -343,7 +343,7 @@ class Selecting:
                         f"stalled at {now_s:g} s: {MOST_GIVEN_UP:,} rounds in a row were given up"
                         f" because no client became available within {wait_s:g} s; check the"
                         " protocol's patience.deadline_s and the population's availability"
-                        f" ({self._presence.told_by})?"
+                        f" ({self._presence.told_by})"
                     )
                 return players[:0]
             absent = players[~there]

@@ -110,8 +110,9 @@ def check_folder(folder: Path, *, overwrite: bool, resume: bool) -> None:
         raise FolderInUse(f"{folder}: holds a run; choose another --out, --overwrite or --resume")
     versions = (manifest.get("counts") or {}).get("versions")
     if versions != 0:
+        after = "" if versions is None else f" after {versions} versions"
         raise FolderInUse(
-            f"{folder}: holds a run that failed after {versions} versions; --overwrite runs it"
+            f"{folder}: holds a run that failed{after}; --overwrite runs it"
             " anew, --resume goes on with the same one, or choose another --out"
         )
 

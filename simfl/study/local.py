@@ -20,7 +20,7 @@ from simfl.protocols.publication import Progress
 from simfl.study.worker import Outcome, Task, work
 
 MOST_DEATHS = 3
-"""How often one point's process may die before the point counts as failed."""
+"""How many deaths of its process make a point count as failed."""
 
 GRACE_SECONDS = 20.0
 """How long an interrupted process may take to leave a resumable run folder."""

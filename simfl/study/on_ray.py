@@ -46,9 +46,9 @@ def run_on_ray(
     study = StudyFolder(tasks[0].study)
     token = study.locks / f"{uuid4().hex}.token"
     token.touch()
-    remote = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=MOST_DEATHS)(
-        work_somewhere
-    )
+    remote = ray.remote(
+        num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=MOST_DEATHS - 1
+    )(work_somewhere)
     waiting = {remote.remote(task, token): task for task in tasks}
     try:
         while waiting:

@@ -403,7 +403,7 @@ class Study(_Section):
                 guess = nearest(name, known) or ";"
                 accepted = (
                     f"{', '.join(known)}, a target such as time_to_accuracy_0.9_s, or a measure's"
-                    " figure such as waiting.idle_share"
+                    " figure such as waiting.idle_time_share"
                 )
                 message = f"unknown figure {name!r}{guess} accepted: {accepted}"
                 raise place.error(show(name), accepted, message)

@@ -30,7 +30,9 @@ class Accelerator(MeasuredProcessor):
     A clock below the highest is a utilisation u = f / f_max: work takes longer, and costs the same
     joules beyond idle power. DVFS is described by `modes`, of which a population chooses one. Watts
     measured at `measured_hz` hold at that clock. u is `stall_utilization` during fixed times
-    (`seconds_per_step`, `seconds_per_training`), in which it waits for kernels or data.
+    (`seconds_per_step`, `seconds_per_training`), in which it waits for kernels or data. A cost per
+    example decides how long training takes; `flops_per_s` and `efficiency` beside it say how fast a
+    server aggregates.
     """
 
     flops_per_s: Annotated[float | None, "> 0", "sustained float32 operations per second"] = None
@@ -58,37 +60,50 @@ class Accelerator(MeasuredProcessor):
 
     def __post_init__(self) -> None:
         self.check_frequencies()
+        if self.power_active_w < self.power_idle_w:
+            raise ValueError(
+                f"power_active_w: found {self.power_active_w:g}, accepted: at least power_idle_w"
+                f" ({self.power_idle_w:g})"
+            )
         measured_s, cycles, clock_hz = self.measured_s(), self.cycles_per_example, self.clock_hz()
         if measured_s is not None:
             if cycles is not None:
-                raise ValueError("cycles_per_example and measured seconds exclude each other")
+                raise ValueError(
+                    f"{self.measured}: found beside cycles_per_example, accepted: one of them"
+                )
             cycles = measured_s * clock_hz
         slower = self.frequency_max_hz / clock_hz
         kinds = {} if self.measured_hz is None else self.times_as_fast(slower)
         # Power beyond idle is proportional to the clock; this is its value at the highest clock.
         active_w = self.power_idle_w + (self.power_active_w - self.power_idle_w) * slower
         powers = {} if slower == 1 else {"power_active_w": active_w}
-        self.taken(cycles_per_example=cycles, **powers, **kinds)
         if cycles is not None:
-            self.refuse_kinds("cycles_per_example")
+            self.refuse_kinds(self.measured or "cycles_per_example")
         elif self.rates is None and (self.flops_per_s is None or self.efficiency is None):
             raise MissingCost(
                 "flops_per_s and efficiency, rates, or cycles_per_example, seconds_per_example or"
                 " seconds_per_batch"
             )
-        if self.power_active_w < self.power_idle_w:
-            raise ValueError("power_active_w: cannot be below power_idle_w")
+        self.taken(cycles_per_example=cycles, **powers, **kinds)
         for name, mode in self.modes.items():
             if mode.frequency_max_hz > self.frequency_max_hz:
-                raise ValueError(f"modes.{name}.frequency_max_hz: above frequency_max_hz")
+                raise ValueError(
+                    f"modes.{name}.frequency_max_hz: found {mode.frequency_max_hz:g}, accepted: at"
+                    f" most frequency_max_hz ({self.frequency_max_hz:g})"
+                )
             if mode.power_active_w < self.power_idle_w:
-                raise ValueError(f"modes.{name}.power_active_w: cannot be below power_idle_w")
+                raise ValueError(
+                    f"modes.{name}.power_active_w: found {mode.power_active_w:g}, accepted: at"
+                    f" least power_idle_w ({self.power_idle_w:g})"
+                )
 
     def in_mode(self, name: str) -> Accelerator:
         """The accelerator in one of its modes, with its rate scaled by the mode's clock.
 
         Raises ValueError, with the names of existing modes, for an unknown mode.
         """
+        if not self.modes:
+            raise ValueError(f"found {name!r}, accepted: null, as it has no modes")
         if name not in self.modes:
             raise ValueError(f"unknown mode {name!r}{suggestion(name, self.modes)}")
         mode = self.modes[name]

@@ -151,7 +151,7 @@ class Catalogue:
         if name not in self._files:
             for file in (folder / f"{name}.yml" for folder in self._folders):
                 if file.is_file():
-                    raise CatalogueError(f"{file}: accepted: a profile's name ends in .yaml")
+                    raise CatalogueError(f"{file}: found the ending .yml, accepted: .yaml")
             raise CatalogueError(
                 f"unknown {kind} '{name}'{suggestion(name, self.list_profiles(kind))}"
             )
@@ -207,7 +207,8 @@ class Catalogue:
         own = self._values(profile)
         values = own.get(key)
         if not isinstance(values, Mapping) or not isinstance(values.get("name"), str):
-            raise _wrong(profile.path, f"{key}: missing or not a mapping with a name")
+            found = "nothing" if values is None else shown(values)
+            raise _wrong(profile.path, f"{key}: found {found}, accepted: a section with a name")
         name = values["name"]
         if ":" in name:
             return self._imported(base, key, values, profile.path)

@@ -91,5 +91,5 @@ class Charging:
     def _harvest(self) -> StepSeries:
         times_s, watts = zip(*self.harvest_w, strict=True)
         if min(watts) < 0:
-            raise ValueError("a harvest is not negative")
+            raise ValueError(f"found {min(watts):g} W, accepted: >= 0")
         return StepSeries(times_s, watts, DAY_S)

@@ -84,15 +84,20 @@ class Cpu(MeasuredProcessor):
 
     def __post_init__(self) -> None:
         self.check_frequencies()
+        measured = self.measured
         self._take_measured()
         rated = [name for name in _WORK_FORMS if getattr(self, name) is not None]
+        if measured is not None:
+            rated[rated.index("cycles_per_example")] = measured
         if not rated and self.rates is None:
             raise MissingCost(
                 "cycles_per_example, cycles_per_bit, seconds_per_example, seconds_per_batch, rates"
                 " or flops_per_s"
             )
         if len(rated) > 1:
-            raise ValueError(f"{' and '.join(rated)} exclude each other; give one")
+            raise ValueError(
+                f"{rated[0]}: found beside {' and '.join(rated[1:])}, accepted: one of them"
+            )
         if rated and rated[0] != "flops_per_s":
             self.refuse_kinds(rated[0])
         if self.flops_per_s is not None and self.efficiency is None:
@@ -109,11 +114,16 @@ class Cpu(MeasuredProcessor):
             or frequencies[-1] < self.frequency_max_hz
         ):
             raise ValueError(
-                "power_table: its frequencies must ascend and cover frequency_min_hz to "
-                "frequency_max_hz"
+                f"power_table: found the frequencies {', '.join(f'{one:g}' for one in frequencies)}"
+                f", accepted: ascending ones from at most {self.frequency_min_hz:g} to at least"
+                f" {self.frequency_max_hz:g}"
             )
-        if any(row[1] < self.power_static_w for row in self.power_table):
-            raise ValueError("power_table: powers include power_static_w and cannot be below it")
+        least_w = min(row[1] for row in self.power_table)
+        if least_w < self.power_static_w:
+            raise ValueError(
+                f"power_table: found {least_w:g} W, accepted: at least power_static_w"
+                f" ({self.power_static_w:g}), which is part of it"
+            )
 
     def _take_measured(self) -> None:
         """Sets cycles that take the measured seconds, and kappa from the measured watts."""
@@ -126,17 +136,27 @@ class Cpu(MeasuredProcessor):
         cycles, kappa = self.cycles_per_example, self.kappa
         if measured_s is not None:
             if cycles is not None:
-                raise ValueError("cycles_per_example and measured seconds exclude each other")
+                raise ValueError(
+                    f"{self.measured}: found beside cycles_per_example, accepted: one of them"
+                )
             cycles = self.cores * measured_s / (busy + waiting)
         if self.power_active_w is not None:
             if kappa is not None or self.power_table is not None:
-                raise ValueError("power_active_w: excludes kappa and power_table; give one")
+                other = "power_table" if kappa is None else "kappa"
+                raise ValueError(
+                    f"power_active_w: found beside {other}, accepted: one of kappa, power_table and"
+                    " power_active_w"
+                )
             if self.power_idle_w is None:
                 raise MissingCost("power_idle_w")
             powered = (busy + self.stall_utilization * waiting) / (busy + waiting)
             active_w = (self.power_active_w - self.power_idle_w) / (self.cores * powered)
             if active_w < self.power_static_w:
-                raise ValueError("power_active_w: below power_idle_w and power_static_w")
+                least_w = self.power_idle_w + self.power_static_w * self.cores * powered
+                raise ValueError(
+                    f"power_active_w: found {self.power_active_w:g}, accepted: at least"
+                    f" {least_w:.4g}, power_idle_w and power_static_w of every core that is powered"
+                )
             kappa = (active_w - self.power_static_w) / clock_hz**self.exponent
         kinds = {} if self.measured_hz is None else self.times_as_fast(slower)
         of_power = {"kappa": kappa, "power_active_w": None, "power_idle_w": None}

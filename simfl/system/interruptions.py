@@ -152,8 +152,8 @@ class Interruptions:
     def restless(self, client: int, time_s: float) -> UnusableAvailability:
         """The error for a client that has left more than `MOST_PAUSES` times in one round."""
         return UnusableAvailability(
-            f"client {client} has left {MOST_PAUSES:,} times in one round by {time_s:g} s, says"
-            f" {self._availability.name}; what is the population's availability?"
+            f"client {client} has left more than {MOST_PAUSES:,} times in one round by {time_s:g}"
+            f" s, says {self._availability.name}; check the population's availability"
         )
 
 

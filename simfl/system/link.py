@@ -57,10 +57,16 @@ class Link(ABC):
 
     def __post_init__(self) -> None:
         if self.jitter_s > 0 and self.rtt_s == 0:
-            raise ValueError("jitter_s: a link without rtt_s has no latency that could vary")
+            raise ValueError(
+                f"jitter_s: found {self.jitter_s:g}, accepted: 0, as rtt_s is 0: there is no"
+                " latency that could vary"
+            )
         for state in ("promotion", "tail"):
             if getattr(self, f"{state}_s") > 0 and getattr(self, f"power_{state}_w") is None:
-                raise ValueError(f"power_{state}_w: missing, needed with {state}_s")
+                raise ValueError(
+                    f"power_{state}_w: found nothing, accepted: watts, as {state}_s is"
+                    f" {getattr(self, f'{state}_s'):g}"
+                )
 
     def band(self, factor: FloatArray) -> tuple[FloatArray, FloatArray]:
         """SNR over the whole band, and highest bit/s/Hz, for this `factor` of `channel`.

@@ -130,8 +130,18 @@ class MeasuredProcessor(Processor):
     def refuse_kinds(self, name: str) -> None:
         """ValueError if there are such terms beside `name`, which would ignore them."""
         if self.goes_by_kind:
-            kinds = "rates, bandwidth_bytes_per_s, seconds_per_step and seconds_per_place"
-            raise ValueError(f"{name}: holds for a whole step of any model; excludes {kinds}")
+            terms = ("rates", "bandwidth_bytes_per_s", "seconds_per_step", "seconds_per_place")
+            found = ", ".join(term for term in terms if getattr(self, term))
+            raise ValueError(
+                f"{name}: found beside {found}, accepted: one or the other, as {name} holds for"
+                " whole steps of any model"
+            )
+
+    @property
+    def measured(self) -> str | None:
+        """Which key has measured seconds; None if there is none."""
+        keys = ("seconds_per_batch", "seconds_per_example")
+        return next((key for key in keys if getattr(self, key) is not None), None)
 
     def measured_s(self) -> float | None:
         """Seconds per example at `clock_hz`; None if not measured."""
@@ -140,7 +150,9 @@ class MeasuredProcessor(Processor):
                 raise MissingCost("seconds_per_batch")
             return self.seconds_per_example
         if self.seconds_per_example is not None:
-            raise ValueError("seconds_per_example and seconds_per_batch exclude each other")
+            raise ValueError(
+                "seconds_per_batch: found beside seconds_per_example, accepted: one of them"
+            )
         if self.batch_examples is None:
             raise MissingCost("batch_examples")
         return self.seconds_per_batch / self.batch_examples

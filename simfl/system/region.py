@@ -80,7 +80,10 @@ class Electricity:
     def __post_init__(self) -> None:
         currencies = {one.currency for one in self.regions if one.price is not None}
         if len(currencies) > 1:
-            raise ValueError(f"region: prices in {' and '.join(sorted(currencies))}; take one")
+            raise ValueError(
+                f"region: found prices in {' and '.join(sorted(currencies))}, accepted: regions"
+                " with one currency"
+            )
 
     def counted(
         self, device: IntArray, start_s: FloatArray, end_s: FloatArray, energy_j: FloatArray

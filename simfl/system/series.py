@@ -26,13 +26,23 @@ class StepSeries:
     ) -> None:
         times, levels = np.asarray(times_s, dtype=float), np.asarray(values, dtype=float)
         if times.ndim != 1 or times.shape != levels.shape or not times.size:
-            raise ValueError("a series needs as many values as times, at least one")
-        if times[0] != 0 or (np.diff(times) <= 0).any():
-            raise ValueError("the times of a series ascend from 0")
+            raise ValueError(
+                f"found {times.size} times and {levels.size} values, accepted: equally many, at"
+                " least one"
+            )
+        if times[0] != 0:
+            raise ValueError(f"found {times[0]:g} s as the first time, accepted: 0")
+        after = np.flatnonzero(~(np.diff(times) > 0))
+        if after.size:
+            first, second = times[after[0] : after[0] + 2]
+            raise ValueError(f"found {second:g} s after {first:g} s, accepted: ascending times")
         if period_s is not None and period_s <= times[-1]:
-            raise ValueError(f"the period must lie after the last time, {times[-1]:g} s")
+            raise ValueError(
+                f"found {times[-1]:g} s, accepted: times below {period_s:g} s, after which the"
+                " series repeats"
+            )
         if not np.isfinite(levels).all():
-            raise ValueError("the values of a series are finite numbers")
+            raise ValueError(f"found {levels[~np.isfinite(levels)][0]}, accepted: finite values")
         self.times_s, self.values, self.period_s = times, levels, period_s
         ends = np.append(times[1:], times[-1] if period_s is None else period_s)
         self._integrals = np.append(0.0, np.cumsum(levels * (ends - times)))

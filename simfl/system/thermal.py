@@ -49,10 +49,15 @@ class ThermalCpu(Cpu):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.frequency_levels_hz is None:
-            raise ValueError("frequency_levels_hz: a thermal CPU steps between levels; give them")
+            raise ValueError(
+                "frequency_levels_hz: found nothing, accepted: levels, as a thermal CPU steps"
+                " between them"
+            )
         if not self.temperature_rest_c < self.temperature_cool_c < self.temperature_hot_c:
             raise ValueError(
-                "temperature_cool_c: must lie between the temperatures at rest and hot"
+                f"temperature_cool_c: found {self.temperature_cool_c:g}, accepted: between"
+                f" temperature_rest_c ({self.temperature_rest_c:g}) and temperature_hot_c"
+                f" ({self.temperature_hot_c:g})"
             )
 
     def reaches_c(self, power_w: ArrayLike, time_s: float) -> FloatArray:

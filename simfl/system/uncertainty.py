@@ -81,8 +81,13 @@ class Draws:
     rows: tuple[tuple[float, ...], ...]
 
     def __post_init__(self) -> None:
-        if not self.rows or any(len(row) != len(self.columns) for row in self.rows):
-            raise ValueError(f"rows: accepted: rows of {len(self.columns)} figures, one at least")
+        lengths = {len(row) for row in self.rows} - {len(self.columns)}
+        if not self.rows or lengths:
+            found = f"a row of {min(lengths)} figures" if lengths else "no row"
+            raise ValueError(
+                f"rows: found {found}, accepted: at least one row, each of {len(self.columns)}"
+                " figures"
+            )
 
 
 @dataclass(frozen=True)

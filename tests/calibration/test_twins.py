@@ -179,7 +179,11 @@ def test_a_run_beyond_what_was_measured_is_warned_of(beyond: LoadedRun) -> None:
         ("uncertainty", {"processor.kapa": {"low": 1, "high": 2, "level": 0.9}}, "did you mean"),
         ("uncertainty", {"power_idle_w": {"low": 2, "high": 1, "level": 0.9}}, "at most high, 1"),
         ("uncertainty", {"power_idle_w": {"low": 2}}, "power_idle_w.high: missing"),
-        ("uncertainty", {"draws": {"columns": ["power_idle_w"], "rows": [[1, 2]]}}, "rows of 1"),
+        (
+            "uncertainty",
+            {"draws": {"columns": ["power_idle_w"], "rows": [[1, 2]]}},
+            "a row of 2 figures",
+        ),
         ("uncertainty", {"draws": {"columns": ["nothing"], "rows": [[1]]}}, "no figure nothing"),
         ("uncertainty", 7, "found 7, accepted: a section"),
         ("calibrated", {"rows": -1}, "calibrated.rows: found -1"),

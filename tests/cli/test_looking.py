@@ -197,7 +197,7 @@ def test_new_copies_scenarios_alone(tmp_path: Path) -> None:
     result = command("new", tmp_path / "study.yaml", "--study", "--like", "quickstart")
 
     assert result.exit_code == 2
-    assert "--like copies a scenario" in result.stderr
+    assert "found --like, which copies a scenario" in result.stderr
     assert not (tmp_path / "study.yaml").exists()
 
 

@@ -101,7 +101,7 @@ def test_scheduling_picks_an_idle_edge_server(own, name, edge):
     if name == "Busy":
         scenario = scenario.with_overrides(["protocol.concurrency=2"])
 
-    picked = rf"{name}\.decide picked edge server -?[0-9]+, not idle"
+    picked = rf"{name}\.decide picked edge server -?[0-9]+, accepted: an idle one"
     with pytest.raises(ValueError, match=picked) as found:
         simulated(scenario)
     assert name == "Busy" or f"server {edge}," in str(found.value)

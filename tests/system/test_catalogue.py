@@ -271,7 +271,7 @@ def test_wrong_kind() -> None:
         ("  cores: 4", "  cores: four", "yaml:8: processor.cores: found 'four', accepted"),
         ("  cores: 4", "  core: 4", "processor.core: unknown key, did you mean 'cores'?"),
         ("  name: cpu", "  name: cpus", "processor.name: unknown processor 'cpus', did you mean"),
-        ("  name: cpu", "", "processor: missing or not a mapping with a name"),
+        ("  name: cpu", "", "processor: found nothing, accepted: a section with a name"),
         ("1e8", "1e10", "processor.frequency_min_hz: found 1e+10"),
         (
             "kind: device",
@@ -326,9 +326,7 @@ def test_a_file_with_another_ending_is_told(tmp_path: Path) -> None:
     """A profile that is called board.yml is found by nobody."""
     (tmp_path / "board.yml").write_text(BOARD)
 
-    with pytest.raises(
-        CatalogueError, match=r"board\.yml: accepted: a profile's name ends in \.yaml"
-    ):
+    with pytest.raises(CatalogueError, match=r"board\.yml: found the ending \.yml, accepted: \.ya"):
         Catalogue([tmp_path]).device("board")
 
 

@@ -104,8 +104,8 @@ def test_a_harvest() -> None:
     [
         ({"plug_in_s": 1.0, "unplug_s": 1.0}, "^unplug_s"),
         ({"initial": (0.9, 0.1)}, "^initial: found"),
-        ({"harvest_w": ((5.0, 1.0),)}, "^harvest_w: the times of a series ascend from 0"),
-        ({"harvest_w": ((0.0, -1.0),)}, "^harvest_w: a harvest is not negative"),
+        ({"harvest_w": ((5.0, 1.0),)}, "^harvest_w: found 5 s as the first time, accepted: 0"),
+        ({"harvest_w": ((0.0, -1.0),)}, "^harvest_w: found -1 W, accepted: >= 0"),
     ],
 )
 def test_contradictory_fields(changes: dict[str, object], message: str) -> None:

@@ -107,5 +107,5 @@ def test_duty_cycle_anchor() -> None:
 @pytest.mark.parametrize("state", ["promotion", "tail"])
 def test_a_radio_state_without_power_is_refused(state: str) -> None:
     """A promotion or tail that takes time takes a stated power: never a silent zero."""
-    with pytest.raises(ValueError, match=f"^power_{state}_w: missing"):
+    with pytest.raises(ValueError, match=f"^power_{state}_w: found nothing"):
         replace(LINK, **{f"{state}_s": 1.0})

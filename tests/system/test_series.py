@@ -62,12 +62,12 @@ def test_next_change() -> None:
 @pytest.mark.parametrize(
     ("times", "values", "period", "message"),
     [
-        ([], [], None, "as many values as times"),
-        ([0.0, 1.0], [1.0], None, "as many values as times"),
-        ([1.0], [1.0], None, "ascend from 0"),
-        ([0.0, 2.0, 2.0], [1.0, 1.0, 1.0], None, "ascend from 0"),
-        ([0.0, 2.0], [1.0, 1.0], 2.0, "period must lie after"),
-        ([0.0], [float("nan")], None, "finite"),
+        ([], [], None, "found 0 times and 0 values, accepted: equally many"),
+        ([0.0, 1.0], [1.0], None, "found 2 times and 1 values"),
+        ([1.0], [1.0], None, "found 1 s as the first time, accepted: 0"),
+        ([0.0, 2.0, 2.0], [1.0, 1.0, 1.0], None, "found 2 s after 2 s, accepted: ascending"),
+        ([0.0, 2.0], [1.0, 1.0], 2.0, "found 2 s, accepted: times below 2 s"),
+        ([0.0], [float("nan")], None, "found nan, accepted: finite"),
     ],
 )
 def test_no_series(times: list[float], values: list[float], period: float, message: str) -> None:

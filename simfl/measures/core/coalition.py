@@ -141,7 +141,9 @@ def _cannot_exceed(agents: Agents, members: IntArray, scale: FloatArray) -> floa
 def _feasible(agents: Agents, theta: FloatArray) -> Optimum:
     utilities = agents.utilities(theta)
     if (utilities < 0).any():
-        raise ValueError("theta: a predictor to start from has no negative utility")
+        raise ValueError(
+            f"theta: found a utility of {utilities.min():g}, accepted: no negative utility"
+        )
     return Optimum(theta, utilities, found=True)
 
 

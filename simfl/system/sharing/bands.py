@@ -27,6 +27,6 @@ def check_bands(
         if links[other].bands_hz != links[link].bands_hz:
             raise ValueError(
                 f"access_sharing: found shares of one band, but {names[other]} and {names[link]},"
-                " on the same medium, have bands of different width; accepted: throughput_fair,"
-                " airtime_fair, fifo, processor_sharing"
+                " on the same medium, have bands of different width; accepted: a rule that"
+                " shares no band, such as airtime_fair or dedicated"
             )

@@ -69,7 +69,12 @@ def read_capacity(path: Path) -> tuple[Capacities, int]:
     rate_bps = KIBIT_BITS * rate_kibit
     good = within(seconds, SECONDS_PER_EXAMPLE) & within(rate_bps, RATE_BPS)
     if not good.any():
-        raise TraceError(f"{path}: accepted: entries with computation and communication above 0")
+        ms = [1000.0 * one / TRAINING_FLOPS_PER_FORWARD for one in SECONDS_PER_EXAMPLE]
+        kibit = [one / KIBIT_BITS for one in RATE_BPS]
+        raise TraceError(
+            f"{path}: found {len(rows)} entries, none of them possible, accepted: computation of"
+            f" {ms[0]:g} to {ms[1]:g} ms, communication of {kibit[0]:g} to {kibit[1]:g} kibit/s"
+        )
     return Capacities(seconds[good], rate_bps[good], rate_bps[good]), int((~good).sum())
 
 
@@ -78,5 +83,7 @@ def _entries(path: Path) -> Iterator[tuple[Any, Any]]:
     if not isinstance(content, dict) or not content:
         raise TraceError(f"{path}: accepted: a pickled dictionary with an entry per client")
     if len(content) > MAXIMUM_CLIENTS:
-        raise TraceError(f"{path}: found {len(content):,} clients, accepted: {MAXIMUM_CLIENTS:,}")
+        raise TraceError(
+            f"{path}: found {len(content):,} clients, accepted: at most {MAXIMUM_CLIENTS:,}"
+        )
     yield from content.items()

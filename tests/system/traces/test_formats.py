@@ -360,7 +360,12 @@ def test_a_table_that_cannot_be_written(tmp_path: Path) -> None:
             "found 1e-09, accepted",
         ),
         ("fedscale-capacity", "x.pkl", {1: {"computation": 10**400}}, "no readable entry"),
-        ("fedscale-capacity", "x.pkl", {1: {"computation": 0, "communication": 1}}, "above 0"),
+        (
+            "fedscale-capacity",
+            "x.pkl",
+            {1: {"computation": 0, "communication": 1}},
+            "found 1 entries, none",
+        ),
         ("flash-states", "x.json", "[1]", "accepted: a JSON object"),
         ("flash-states", "x.json", "{", "not JSON"),
         ("flash-states", "x.json", {"a": {"messages": 3}}, "holds no user with a readable trace"),
