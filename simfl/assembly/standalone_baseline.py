@@ -46,7 +46,7 @@ def check_contributions(scenario: Scenario, num_clients: int) -> None:
 def standalone_scenario(scenario: Scenario, algorithm: Algorithm) -> Scenario:
     """The scenario in which every client trains alone for the run's rounds; raises `ScenarioError`.
 
-    scenario: with all defaults filled in.
+    `scenario` has all defaults filled in.
     """
     asked = scenario.algorithm.contributions
     rounds = (asked and asked.rounds) or scenario.stop.versions

@@ -6,8 +6,9 @@ smallest is repeatedly merged into the one with the nearest centre. `mode` then 
     as_coalitions   a cluster is a coalition: like stays with like (the paper's figure)
     sampled         the clients of each cluster are dealt out to all edge servers in turn
 
-Departures from the paper, which does not say how clusters are assigned to edge servers 1. Clusters
-are numbered so that as many clients as possible stay where they are (an assignment problem).
+Departures from the paper, which does not say how clusters are assigned to edge servers
+1. Clusters are numbered so that as many clients as possible stay where they are (an assignment
+   problem).
 2. With fewer clusters than edge servers some edge servers stay without clients.
 """
 

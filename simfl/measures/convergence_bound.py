@@ -20,11 +20,12 @@ Symbols
 
 Departures
 1. Eq. 49's H lacks a bracket, Eq. 55 has a xi too many and Eq. 56 one too few; with these
-   corrections the recursion `paper`, at a constant xi, is Eq. 18. 2. e3 / (2 mu) alone is at least
-   the gap at the start, so the paper's bound never shows any progress. `windowed` leaves out the
-   step that introduces it: a stale model's gap is bounded by the bound of the version that it
-   started from. 3. The suprema are taken over points of a run instead of all weights, where they do
-   not exist: the bound is compared with that run's gap, and guarantees nothing for other runs.
+   corrections the recursion `paper`, at a constant xi, is Eq. 18.
+2. e3 / (2 mu) alone is at least the gap at the start, so the paper's bound never shows any
+   progress. `windowed` leaves out the step that introduces it: a stale model's gap is bounded by
+   the bound of the version that it started from.
+3. The suprema are taken over points of a run instead of all weights, where they do not exist: the
+   bound is compared with that run's gap, and guarantees nothing for other runs.
 """
 
 from __future__ import annotations

@@ -34,11 +34,11 @@ class CoreStability(ModelMeasure):
     """Core stability of the final model on the clients' training data (arXiv 2211.02091).
 
     Figures: `utility_min`, `utility_mean`, `utility_product` (NaN if one is negative); then for
-    each question `..._stable` (1 yes, 0 no, NaN undecided), `..._margin` and, with `draws`, the 90
-    % interval `..._low` to `..._high`. A certificate's margin is 1 - the largest sum of ratios / W,
-    and `certificate_blocking_margin` that of the coalition that blocks, NaN without one;
-    `certificate_only_all_block` is 1 if all together block and no smaller coalition does, by any of
-    the answers. `least_margin_possible` is a lower bound on the margin of coalitions of some
+    each question `..._stable` (1 yes, 0 no, NaN undecided), `..._margin` and, with `draws`, from
+    `..._low` to `..._high` its 90 % interval. A certificate's margin is 1 - the largest sum of
+    ratios / W, and `certificate_blocking_margin` that of the coalition that blocks, NaN without
+    one; `certificate_only_all_block` is 1 if all together block and no smaller coalition does, by
+    any of the answers. `least_margin_possible` is a lower bound on the margin of coalitions of some
     clients, because losses are not negative: if it is 0 or more, none of them could block with any
     model, and `..._stable` says nothing about them (M is too far above the losses). For a linear
     model the questions are `certificate` (over all predictors), `proportional`, `pareto` and, for

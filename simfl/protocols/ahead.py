@@ -85,7 +85,7 @@ class Walked:
 
     @property
     def stopped_s(self) -> FloatArray:
-        """When each segment ended or was stopped."""
+        """When each client's last segment ended, or it was stopped, shape (clients,)."""
         ended_s: FloatArray = np.minimum(self.ends_s[-1], self.stops_s)
         return ended_s
 

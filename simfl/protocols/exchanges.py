@@ -63,7 +63,7 @@ class Letter(ABC):
 
     @abstractmethod
     def computed(self, *, ended: bool) -> None:
-        """The end of its computation is known (inf: never), before the clock gets there."""
+        """Whether its computation ends is known, before the clock gets there."""
 
     @abstractmethod
     def arrived(self) -> None:
@@ -71,7 +71,7 @@ class Letter(ABC):
 
 
 Begin = Callable[[IntArray, Workload, int, int, Computed], Dispatched]
-"""Starts clients with a workload, at a version and in a round; is told who computed."""
+"""Starts clients with a workload, at a version and in a round, and calls `Computed`."""
 
 
 class Exchanges:

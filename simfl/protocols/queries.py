@@ -89,7 +89,7 @@ class Queries:
     def brought(self, clients: IntArray, ref: StateRef, server: ServerId) -> IntArray:
         """Bytes of the model of `ref` that a query has already brought to each of `clients`.
 
-        None if clients get their own models, which differ from the queried one.
+        0 if clients get their own models, which differ from the queried one.
         """
         state, reached = self._reached.get(server, (None, clients[:0]))
         if state != (ref.key, ref.version) or not self._values.one_model_for_all:

@@ -140,10 +140,7 @@ class Selecting:
 
     @property
     def warnings(self) -> list[Notice]:
-        """Warnings of rounds with too few clients, without a choice, or with long waits.
-
-        Also of rounds for which the rule chose fewer.
-        """
+        """Warnings of rounds with few clients (available or chosen), no choice, or long waits."""
         starved, none = self._oddities.starved, self._oddities.no_choice
         small = self._oddities.small
         found = []
@@ -197,9 +194,9 @@ class Selecting:
         one: bool,
         unless: simpy.Event | None = None,
     ) -> Generator[simpy.Event, Any, tuple[IntArray, dict[str, Any]]]:
-        """Selects clients out of `clients`, and logs the choice.
+        """Selects clients out of `clients`; returns them, and the details of the choice.
 
-        None, if no client becomes available within `wait_s` (None: no limit), or before `unless`
+        No clients, if none becomes available within `wait_s` (None: no limit), or before `unless`
         happens. With `one`, only one of them will be dispatched. Raises `Stalled` if no client of
         any server will ever be available.
         """

@@ -239,8 +239,8 @@ class LoadedRun:
     def hardware(self) -> dict[str, Any]:
         """Figures of the machines that took part (docs/seconds_and_joules.md).
 
-        `devices` and `links` by name, `cloud_server`, `access_points_m` and, in runs with tiers,
-        `edge_server` and `backhaul`.
+        `devices` and `links` by name, `cloud_server`, `access_points_m`, in runs with tiers
+        `edge_server`, and `backhaul` in these and where the server is behind one.
         """
         path = self.file(HARDWARE)
         try:

@@ -411,9 +411,7 @@ def _saturated_queues(simulation: Simulation, one: Run) -> Iterator[Notice]:
 
 
 def _crowded_channels(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """Clients that each get the full rate of a channel that could not carry all of their
-    messages.
-    """
+    """Clients that each get the full rate of a channel that they keep busy most of the time."""
     world, accounts, now_s = simulation.world, one.accounts, one.clock.now_s
     if world.access_sharing.contended or not now_s:
         return

@@ -39,7 +39,6 @@ class Bound:
         least = np.where(known, values, np.where(diverged, math.inf, ends(runs, metric)))
         for_good = known | diverged
         above = self.sign in (">", ">=")
-        # A run that missed its target would have needed more than it had spent.
         passed = ~for_good & (least >= self.value)
         holds = (for_good & self._holds(least)) | (passed & above)
         return holds, (for_good & ~holds) | (passed & (not above))

@@ -65,18 +65,18 @@ def paired_differences(
       in all pairs although their models differ, the interval of `few_test_examples.py`;
     - relative (difference / |baseline_mean|), relative_low and relative_high (Fieller's interval;
       NaN if the baseline may be zero);
-    - effect_size, effect_low and effect_high (`effect_size.py`: Hedges' g_av with Algina and
+    - effect_size (`effect_size.py`: Hedges' g_av), effect_low and effect_high (Algina and
       Keselman's interval; NaN for yes-or-no figures and for differences that are all the same);
     - p_value (paired t test; McNemar's exact test for yes-or-no figures);
     - verdict: higher, lower, equal, undecided, "one seed", "diverged", "not all reached", "not
-      modelled", "counted differently", "other currencies" or "no pairs".
+      modelled", "counted differently", "other currencies", "other tasks" or "no pairs".
 
     All are computed over `replications`; an interval and a p-value need two, an effect size three.
 
-    "not modelled", "counted differently" and "other currencies": the runs of some pair differ in
-    what this figure includes (`comparable.py`). "diverged": a run of some pair diverged, after
-    which only targets are known; the remaining pairs would be a selection of seeds that went well.
-    In all these cases everything from baseline_mean to p_value is NaN.
+    "not modelled", "counted differently", "other currencies" and "other tasks": the runs of some
+    pair differ in what this figure includes (`comparable.py`). "diverged": a run of some pair
+    diverged, after which only targets are known; the remaining pairs would be a selection of seeds
+    that went well. In all these cases everything from baseline_mean to p_value is NaN.
 
     For a target, a run that missed it still makes a pair. There are four more columns: in how many
     of the pairs the level `reached` it, in how many the baseline did (`baseline_reached`), and in

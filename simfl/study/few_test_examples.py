@@ -23,8 +23,8 @@ ROUNDING = 1e-12
 def step_of(runs: pd.DataFrame, metric: str) -> float:
     """How much one test example changes a figure of these runs.
 
-    0 if the figure is not a share of the test examples, and if all runs have the same loss (the
-    same model).
+    0 if the figure is not a share of the test examples, or if all runs have the same loss (the same
+    model).
     """
     if metric not in SHARES or TEST_EXAMPLES not in runs or runs.empty or is_r2(runs, metric):
         return 0.0

@@ -61,8 +61,9 @@ def client_columns(world: World, work: ModelWork) -> dict[str, Any]:
 def machine_figures(world: World, *, hierarchical: bool) -> dict[str, Any]:
     """The figures of every kind of machine: devices and links by name, servers, the backhaul.
 
-    Edge servers and the backhaul are included only if the run has them, with access points as (x,
-    y) in metres. Keys are those of the profiles; `part` is the class of a processor or link.
+    Edge servers and the backhaul are included only if the run has them, a flat one with its server
+    behind a backhaul the latter alone. Access points are (x, y) in metres. Keys are those of the
+    profiles; `part` is the class of a processor or link.
     """
     devices = {world.devices[index].name: index for index in np.unique(world.device_index)}
     links = {world.link_names[index]: index for index in np.unique(world.link_index)}

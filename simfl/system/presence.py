@@ -39,7 +39,7 @@ class Presence:
 
     @property
     def told_by(self) -> str:
-        """The availability model's class, for errors."""
+        """The availability model's name, for errors."""
         return self._availability.name
 
     def there(self, clients: IntArray, now_s: float) -> BoolArray:

@@ -18,8 +18,8 @@ Departures
 1. Clients answer with the loss on all their data, after one forward pass at their highest clock;
    its variants on a mini-batch (cpow-d) and with losses known from before (rpow-d) are left out.
 2. The algorithm aggregates the chosen clients in its own way (FedAvg by data size); the paper takes
-   the plain mean of its m clients. 3. Without learning there is no loss: m candidates are drawn at
-   random.
+   the plain mean of its m clients.
+3. Without learning there is no loss: m candidates are drawn at random.
 """
 
 from __future__ import annotations

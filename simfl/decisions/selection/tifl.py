@@ -14,11 +14,11 @@ Departures
    ranks as if it had the mean of the others, and equal losses share their ranks.
 2. The paper sorts all clients before the start. Here a client is placed when it may first take
    part, by its estimated duration at that time, and the tiers are formed again from all clients
-   placed so far. If that changes the number of tiers, credits and losses are reset, too. 3. A tier
-   without a client that may take part is left out of the draw, like one without credits. 4. Credits
-   are equal; `credits` null is no limit. When none are left, all tiers get new ones. 5. In the
-   paper every tier has at least as many clients as a round. Here a smaller tier gives all its
-   clients, and the run warns of smaller rounds.
+   placed so far. If that changes the number of tiers, credits and losses are reset, too.
+3. A tier without a client that may take part is left out of the draw, like one without credits.
+4. Credits are equal; `credits` null is no limit. When none are left, all tiers get new ones.
+5. In the paper every tier has at least as many clients as a round. Here a smaller tier gives all
+   its clients, and the run warns of smaller rounds.
 """
 
 from __future__ import annotations

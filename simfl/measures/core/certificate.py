@@ -11,7 +11,7 @@ from simfl.common.arrays import FloatArray
 from simfl.measures.core.agents import Agents
 from simfl.measures.core.answer import Answer
 from simfl.measures.core.blocking import blocking, ratio_sum
-from simfl.measures.core.bootstrap import Bootstrap, coalition_margin
+from simfl.measures.core.bootstrap import Bootstrap
 from simfl.measures.core.coalition import TOLERANCE, largest_gain
 from simfl.measures.core.concave import maximise
 
@@ -32,13 +32,12 @@ BEYOND = "the predictor with the largest sum of ratios is at infinity and was no
 class Certificate(Answer):
     """An `Answer` whose margin is 1 - max sum of ratios / W, and the coalition that was found.
 
-    `blocking_margin` is that of the coalition `blocked_by`, with `predictor`, and
-    `blocking_interval` its 90 % bootstrap interval; NaN and None if none was found. `reason`
-    explains an answer other than that a smaller coalition blocks, or that none does.
+    `blocking_margin` is that of the coalition `blocked_by`, with `predictor`; NaN if none was
+    found. `reason` explains an answer other than that a smaller coalition blocks, or that none
+    does.
     """
 
     blocking_margin: float = float("nan")
-    blocking_interval: tuple[float, float] | None = None
     reason: str = ""
 
 
@@ -78,10 +77,6 @@ def certificate(
     found = _blocked(agents, theta, current, optimum.theta, dict(alternatives or {}))
     if found is None or found.predictor is None:
         return replace(answer, reason=UNDECIDED if optimum.found else BEYOND)
-    spread = None
-    if bootstrap is not None:
-        test = coalition_margin(agents, found.blocked_by)
-        spread = bootstrap.margin(agents, [theta, found.predictor], test)
     return replace(
         answer,
         stable=False,
@@ -90,7 +85,6 @@ def certificate(
         predictor=found.predictor,
         alternative=found.alternative,
         blocking_margin=found.margin,
-        blocking_interval=spread,
         reason=ONLY_ALL if len(found.blocked_by) == agents.count else "",
     )
 

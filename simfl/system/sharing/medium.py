@@ -27,9 +27,7 @@ _POWER, _SLOPE, _BITS, _LEFT, _START, _AIRTIME, _SLOWED, _CLIENT = range(6, 14)
 _ROWS = 14
 
 _ROUNDING = 1e-9
-"""Tolerance for the share of time on air beyond that of its bits: below, a radio has its full
-rate.
-"""
+"""Tolerance for a share of time on air: below it, a radio has its full rate."""
 
 Draw = Callable[[IntArray, FloatArray], None]
 
