@@ -252,6 +252,8 @@ if arguments.write:
     text = DOCS.read_text(encoding="utf-8")
     for section, table in SECTIONS.items():
         begin, end = f"<!-- flash {section} -->\n", "\n<!-- end -->"
-        before, _, rest = text.partition(begin)
+        before, found, rest = text.partition(begin)
+        if not found:
+            raise SystemExit(f"{DOCS}: found no {begin.strip()}")
         text = before + begin + markdown(table) + end + rest.partition(end)[2]
     DOCS.write_text(text, encoding="utf-8")

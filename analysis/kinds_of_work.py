@@ -292,7 +292,9 @@ def write_table(section: str, table: pd.DataFrame) -> None:
     """Put a table into its place in docs/hardware.md."""
     text = DOCS.read_text(encoding="utf-8")
     begin, end = f"<!-- kinds {section} -->\n", "\n<!-- end -->"
-    before, _, rest = text.partition(begin)
+    before, found, rest = text.partition(begin)
+    if not found:
+        raise SystemExit(f"{DOCS}: found no {begin.strip()}")
     text = before + begin + markdown(table) + end + rest.partition(end)[2]
     DOCS.write_text(text, encoding="utf-8")
 

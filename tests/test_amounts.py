@@ -41,7 +41,7 @@ def test_whole_amounts_may_be_floats_without_a_fraction() -> None:
     """What is no whole number, or too large to be an exact one, is refused."""
     assert whole_amounts([2.0, 3.0], (2,), Mine(), "give").tolist() == [2, 3]
     for wrong in ([0.5, 1.0], [1e300, 1.0], [-1, 2]):
-        with pytest.raises(PartMisbehaves, match="whole and >= 0"):
+        with pytest.raises(PartMisbehaves, match="whole, >= 0 and < 2"):
             whole_amounts(wrong, (2,), Mine(), "give")
 
 

@@ -48,7 +48,7 @@ from simfl.learning.job import Price, Recipe, Update
 from simfl.learning.network import Network
 
 WARMUP_SHARE = 0.05
-"""`warmup` takes the plain mean while some utility is below this share of its offset."""
+"""`warmup` takes the mean by `weights` in rounds with a utility below this share of its offset."""
 
 CLAMP_SHARE = 0.1
 """`clamp` raises utilities to at least this share of their offset."""
@@ -65,10 +65,10 @@ class UtilityNotPositive(ValueError):
 class CoreFed(Algorithm):
     """Core-stable federated learning: changes are weighted by 1 / utility, utility = offset - loss.
 
-    `guard` decides what happens if a utility is not positive: `warmup` takes the plain mean until
-    all participants' utilities reach 5 % of their offsets, `error` ends the run, `clamp` raises
-    utilities to at least 10 % of their offset, `adaptive` raises an offset to 105 % of the largest
-    loss seen.
+    `guard` decides what happens if a utility is not positive: `warmup` takes the mean by `weights`
+    in every round in which some participant's utility is below 5 % of its offset, `error` ends the
+    run, `clamp` raises utilities to at least 10 % of their offset, `adaptive` raises an offset to
+    105 % of the largest loss seen.
     """
 
     name: ClassVar[str] = "corefed"

@@ -67,6 +67,9 @@ COLUMNS = {
 }
 """Every column with its description."""
 
+_LARGEST = 1e30
+"""All numbers of a row are below this: products of them must not overflow."""
+
 OUTPUTS = 1000
 """The number of classes of torchvision's models by default."""
 
@@ -347,8 +350,9 @@ class _Row:
         except ValueError:
             raise self._wrong(column, text, accepted) from None
         is_enough = number > 0 if least is None else number >= least
-        if not (is_enough and number < 1e30):
-            raise self._wrong(column, text, accepted)
+        if not (is_enough and number < _LARGEST):
+            also = f" and < {_LARGEST:g}" if is_enough else ""
+            raise self._wrong(column, text, f"{accepted}{also}")
         return number
 
     def _missing(self, column: str, accepted: str) -> ScenarioError:

@@ -41,7 +41,7 @@ def whole_amounts(given: Any, shape: tuple[int, ...], part: Any, method: str) ->
         or not _fit(column, LARGEST_WHOLE)
         or (column.dtype.kind == "f" and (column != np.floor(column)).any())
     ):
-        raise misbehaves(part, method, given, f"{_so_many(shape)} whole and >= 0")
+        raise misbehaves(part, method, given, f"{_so_many(shape)} whole, >= 0 and < 2^53")
     return column.astype(np.int64, copy=False)
 
 

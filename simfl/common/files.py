@@ -56,7 +56,7 @@ def replacing(path: Path, ending: str = ".partial") -> Iterator[Path]:
         with naming(path):
             yield partial
         partial.replace(path)
-    except Exception as error:
+    except BaseException as error:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         if isinstance(error, OSError) and str(error.filename) == str(partial):

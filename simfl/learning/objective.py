@@ -25,7 +25,10 @@ class Objective:
     task: Task
 
     def per_example(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Loss per example: outputs (..., rows, classes), targets (..., rows) -> (..., rows)."""
+        """Loss per example: outputs (..., rows, classes), targets (..., rows) -> (..., rows).
+
+        In a regression, outputs and targets are (..., rows, values).
+        """
         if self.task == "classification":
             flat = functional.cross_entropy(
                 outputs.reshape(-1, outputs.shape[-1]), targets.reshape(-1), reduction="none"

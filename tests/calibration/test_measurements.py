@@ -58,6 +58,11 @@ def test_rows_of_all_three_kinds_are_read(tmp_path: Path) -> None:
         (TRAINED, "rpi_4b,16,20,,3.6e9,6.1e7", ":3: seconds: missing, accepted: a number > 0"),
         (TRAINED, "rpi_4b,16,20,2 min,3.6e9,6.1e7", ":3: seconds: found '2 min', accepted"),
         (TRAINED, "rpi_4b,16,20,nan,3.6e9,6.1e7", ":3: seconds: found 'nan', accepted"),
+        (
+            TRAINED,
+            "rpi_4b,16,20,1e31,3.6e9,6.1e7",
+            ":3: seconds: found '1e31', accepted: a number > 0 and < 1e",
+        ),
         (TRAINED, "rpi_4b,16,2.5,9,3.6e9,6.1e7", ":3: batches: found '2.5', accepted: a whole"),
         (TRAINED, "rpi_4b,16,20,9,3.6e9", ":3: found 5 cells, accepted: 6, one for each column"),
         (TRAINED, "rpi_4b,16,20,9,,6.1e7", ":3: model: missing, accepted: a model's name, or the"),
