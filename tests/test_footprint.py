@@ -165,7 +165,7 @@ def test_co2_of_batteries_is_told_to_be_of_other_hours(
     keys = {"region": region, "batteries": batteries, "profiles": [str(tmp_path / "own")]}
     one: LoadedRun = run(small(population=keys), tmp_path / "run")
 
-    told = [notice for notice in one.warnings if notice.kind == "other_hours"]
+    told = [notice for notice in one.warnings if notice.kind == "charged_at_other_hours"]
     phones = int((one.clients["device"] == "phone_high_sd865").sum())
     assert [(notice.count, notice.message) for notice in told] == [
         (phones, f"CO2 and money of {phones} clients on batteries are counted {words}")

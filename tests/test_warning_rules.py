@@ -868,7 +868,7 @@ def test_batteries_that_stay_empty_are_warned_of(
     batteries = {"charge_w": charge_w, "initial": [0.0, 0.1]}
     run = simfl.run(small(population={"batteries": batteries}), tmp_path / "run")
 
-    found = of_kind(run, "empty_for_good")
+    found = of_kind(run, "batteries_stay_empty")
 
     assert len(found) == said
     phones = int((run.clients["device"] == "phone_high_sd865").sum())

@@ -412,7 +412,7 @@ class AppValues(TimingOnly):
             found.append(notice("changing_files", message, len(changed)))
         doubts = [*self._doubts.values(), *self._not_found()]
         if doubts:
-            found.append(notice("doubtful_figures", "; ".join(doubts), len(doubts)))
+            found.append(notice("ambiguous_figures", "; ".join(doubts), len(doubts)))
         if self._lacking:
             message = (
                 f"{len(self._lacking)} of {self._clients} nodes lack memory for a message that they"

@@ -61,7 +61,7 @@ ADVICE = {
         "keep what a node remembers in context.state; or else remove the files before each run, and"
         " let every run train anew (--reuse with a new folder; no --resume)"
     ),
-    "doubtful_figures": (
+    "ambiguous_figures": (
         "name the metrics in protocol.accuracy and protocol.loss; everything that reads an"
         " accuracy (stop.accuracy, targets, measures) expects a share from 0 to 1"
     ),
@@ -106,7 +106,7 @@ ADVICE = {
         "set algorithm.participants to the number of clients in a round: bytes, seconds and"
         " joules of masks and shares grow with it"
     ),
-    "losses_in_the_open": (
+    "losses_without_noise": (
         "use a selection that needs no losses (random, by_size): the choice of clients, and so"
         " every model, reveals something about clients' data that epsilon does not cover"
     ),
@@ -132,7 +132,7 @@ ADVICE = {
         "use clients' losses, which are valid (`equity` with `of: loss`); with more examples per"
         " client every client has an R^2"
     ),
-    "no_indices": (
+    "undefined_indices": (
         "`of: loss`, or a larger `offset` of utilities, has no negative values; worst, mean and"
         " variance remain valid"
     ),
@@ -148,11 +148,11 @@ ADVICE = {
         "population.start_time is the time of day at simulated time 0, midnight by default; or"
         " let the run last until they leave"
     ),
-    "empty_for_good": (
+    "batteries_stay_empty": (
         "use more charge_w or harvest_w in population.batteries, or a lower idle power;"
         " `simfl.battery_levels` shows when they ran empty"
     ),
-    "other_hours": (
+    "charged_at_other_hours": (
         "the clients' joules (client_energy_j) are right: weigh them by the grid of the hours at"
         " which you charge, and leave out what is harvested"
     ),

@@ -211,10 +211,10 @@ class Observations:
         self._latencies.observe(which, np.array([latency_s]), self._latency_prior_s(which))
         self._edges.last_latency_s[server.number] = latency_s
 
-    def empty_for_good(self, now_s: float) -> int:
+    def batteries_stay_empty(self, now_s: float) -> int:
         """Clients whose batteries will not be charged enough to take part again."""
         clients = np.arange(self.participations.size)
-        return int(self._presence.empty_for_good(clients, now_s).sum())
+        return int(self._presence.stays_empty(clients, now_s).sum())
 
     def clients(
         self, clients: IntArray, time_s: float, round_number: int, server: ServerId

@@ -376,7 +376,7 @@ class Selecting:
 
     def _too_low(self, clients: IntArray, now_s: float) -> str:
         """A suffix with the number of clients whose batteries stay too low for ever; or ""."""
-        low = int(self._presence.empty_for_good(clients, now_s).sum())
+        low = int(self._presence.stays_empty(clients, now_s).sum())
         return (
             f" ({low} have batteries that are too low, and nothing charges them enough)"
             if low

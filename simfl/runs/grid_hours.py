@@ -11,7 +11,7 @@ from simfl.common.notices import Notice, notice
 from simfl.system.region import Region
 
 
-def other_hours(simulation: Simulation) -> Iterator[Notice]:
+def charged_at_other_hours(simulation: Simulation) -> Iterator[Notice]:
     """CO2 and money of batteries: counted when they give energy, not when they are charged."""
     world, charging = simulation.world, simulation.parts[("population",)].batteries
     if world.electricity is None or charging is None:
@@ -30,7 +30,7 @@ def other_hours(simulation: Simulation) -> Iterator[Notice]:
     if harvested:
         told.append("as if what they harvest came from the grid")
     message = f"CO2 and money of {odd.sum()} clients on batteries are counted {', and '.join(told)}"
-    yield notice("other_hours", message, int(odd.sum()))
+    yield notice("charged_at_other_hours", message, int(odd.sum()))
 
 
 def _by_hour(region: Region) -> bool:

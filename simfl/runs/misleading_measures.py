@@ -41,4 +41,4 @@ def _no_indices(run: LoadedRun, measures: Measures) -> Iterator[Notice]:
             "jain_index, gini, entropy and equity_ratio of `equity` are undefined: they need"
             f" values that are not negative and not all 0; the worst is {figures['worst']:.4g}"
         )
-        yield notice("no_indices", message)
+        yield notice("undefined_indices", message)

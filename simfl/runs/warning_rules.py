@@ -21,7 +21,7 @@ from simfl.eventlog.kinds import KINDS
 from simfl.measures.privacy import Privacy
 from simfl.protocols.run import Run
 from simfl.runs.absences import left_before, nobody_left
-from simfl.runs.grid_hours import other_hours
+from simfl.runs.grid_hours import charged_at_other_hours
 from simfl.runs.hardware_warnings import beyond_calibration, implausible, unverified
 from simfl.runs.learning_nothing import not_learning
 from simfl.runs.regressions import equal_targets, equal_targets_of_clients
@@ -70,7 +70,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _larger_messages,
         _out_of_memory,
         left_before,
-        other_hours,
+        charged_at_other_hours,
         _far_access_points,
         _priced_for_more,
         _losses_in_the_open,
@@ -233,7 +233,7 @@ def _losses_in_the_open(simulation: Simulation) -> list[Notice]:
         f"the selection {called(selection)} uses losses that clients report without noise: the"
         f" privacy of {called(simulation.algorithm)}, and any epsilon, covers only the updates"
     )
-    return [notice("losses_in_the_open", message)]
+    return [notice("losses_without_noise", message)]
 
 
 def _meaningless_delta(simulation: Simulation) -> Iterator[Notice]:
@@ -354,13 +354,13 @@ def _unevaluated_end(simulation: Simulation, one: Run) -> Iterator[Notice]:
 
 def _empty_for_good(simulation: Simulation, one: Run) -> Iterator[Notice]:
     """Clients whose batteries are empty and are not charged enough."""
-    gone = one.observations.empty_for_good(one.clock.now_s)
+    gone = one.observations.batteries_stay_empty(one.clock.now_s)
     if gone:
         message = (
             f"{gone} of {simulation.world.num_clients} clients have batteries too low to take part,"
             " and nothing charges them enough: they never come back"
         )
-        yield notice("empty_for_good", message, gone)
+        yield notice("batteries_stay_empty", message, gone)
 
 
 def _heat_left_out(simulation: Simulation, one: Run) -> Iterator[Notice]:

@@ -73,7 +73,7 @@ class Presence:
         there, next_s = self.there(clients, now_s), self.next_s(clients, now_s)
         return bool((there | np.isfinite(next_s)).any())
 
-    def empty_for_good(self, clients: IntArray, now_s: float) -> BoolArray:
+    def stays_empty(self, clients: IntArray, now_s: float) -> BoolArray:
         """Clients whose batteries are too low, and will not be charged enough within a year."""
         if self.charge is None:
             return np.zeros(clients.size, dtype=bool)

@@ -307,7 +307,7 @@ def test_losses_without_noise_are_warned_of(
     part = {"name": "dp_fedavg", "noise_multiplier": noise}
     simulation = assemble(scenario(part, decisions={"selection": selection}))
 
-    found = [one.message for one in foreseen(simulation) if one.kind == "losses_in_the_open"]
+    found = [one.message for one in foreseen(simulation) if one.kind == "losses_without_noise"]
 
     assert len(found) == warned
     assert all("uses losses that clients report without noise" in one for one in found)

@@ -371,10 +371,10 @@ def test_a_doubtful_figure_is_told(tmp_path: Path) -> None:
     guessed = run(scenario(app), tmp_path / "guessed")
     named = run(scenario(app, "protocol.accuracy=top5_acc"), tmp_path / "named")
 
-    (warning,) = [one for one in guessed.warnings if one.kind == "doubtful_figures"]
+    (warning,) = [one for one in guessed.warnings if one.kind == "ambiguous_figures"]
     assert "accuracy is top1_acc of evaluate, not top5_acc;" in warning.message
     assert "accuracy (top1_acc) is no share: it was " in warning.message
-    assert "doubtful_figures" not in [one.kind for one in named.warnings]
+    assert "ambiguous_figures" not in [one.kind for one in named.warnings]
 
 
 def test_a_figure_that_nobody_measures_is_told(tmp_path: Path) -> None:
@@ -383,7 +383,7 @@ def test_a_figure_that_nobody_measures_is_told(tmp_path: Path) -> None:
     keys = ("protocol.accuracy=acc", "protocol.loss=drawn")
     done = run(scenario(app, *keys, run_config={"rounds": 1}), tmp_path / "run")
 
-    (warning,) = [one for one in done.warnings if one.kind == "doubtful_figures"]
+    (warning,) = [one for one in done.warnings if one.kind == "ambiguous_figures"]
     assert warning.message == (
         "protocol.accuracy is 'acc', no metric that was measured (evaluate.eval_acc,"
         " evaluate.eval_loss, train.drawn, train.turns)"
@@ -400,12 +400,12 @@ def test_metrics_without_an_accuracy_are_told(tmp_path: Path) -> None:
     losses = CLIENT.replace('"eval_acc": right', '"kl_loss": right')
     only = run(scenario(write_app(tmp_path / "losses", client=losses)), tmp_path / "only")
 
-    (warning,) = [one for one in unnamed.warnings if one.kind == "doubtful_figures"]
+    (warning,) = [one for one in unnamed.warnings if one.kind == "ambiguous_figures"]
     assert warning.message == (
         "no metric is called an accuracy (evaluate.auc): the column is empty"
     )
     assert named.rounds["accuracy"].tolist() == unnamed.rounds["evaluate.auc"].tolist()
-    assert "doubtful_figures" not in [one.kind for one in named.warnings]
+    assert "ambiguous_figures" not in [one.kind for one in named.warnings]
     assert not any("accuracy" in one.message for one in only.warnings)
 
 
@@ -420,7 +420,7 @@ def test_figures_of_groups_leave_that_of_all(old: Path, tmp_path: Path) -> None:
     assert done.rounds["accuracy"].tolist() == plain.rounds["accuracy"].tolist()
     groups_of_all = done.rounds[[f"evaluate.accuracy[{place}]" for place in range(4)]]
     assert groups_of_all.mean(axis=1).to_numpy() == pytest.approx(plain.rounds["accuracy"])
-    assert "doubtful_figures" not in [one.kind for one in done.warnings]
+    assert "ambiguous_figures" not in [one.kind for one in done.warnings]
 
 
 def test_numbers_are_those_of_any_library() -> None:

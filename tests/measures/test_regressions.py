@@ -55,7 +55,7 @@ def test_clients_without_an_r2_are_left_out_and_told_of(tmp_path: Path) -> None:
     said = {one.kind: one.message for one in run.warnings}
     assert said["equal_targets_of_clients"].startswith("2 of 4 clients have one example, or")
     assert math.isnan(figures["equity"]["jain_index"])
-    assert said["no_indices"].endswith(f"the worst is {min(r2[:2]):.4g}")
+    assert said["undefined_indices"].endswith(f"the worst is {min(r2[:2]):.4g}")
     report = page(run)
     assert "of the 2 of 4 clients who have one" in report
     assert "none where some are negative" in report
@@ -86,4 +86,4 @@ def test_shares_of_losses_are_numbers(tmp_path: Path) -> None:
     run = simfl.run(regression(tmp_path, SOME, evaluate=measures), tmp_path / "run")
 
     assert 0.0 < run.manifest["measures"]["equity"]["jain_index"] <= 1.0
-    assert "no_indices" not in {one.kind for one in run.warnings}
+    assert "undefined_indices" not in {one.kind for one in run.warnings}
