@@ -250,9 +250,18 @@ def _clients_of(scenes: tuple[str, ...], name: str) -> Callable[[Study], pd.Data
         columns = [(data, scene) for data, scene in _columns(study) if scene in scenes]
         trials = by_column(columns, of_column)
         draw_clients(trials, study.folder, name)
-        return gather(trials, _rewards)
+        return gather(trials, _by_client)
 
     return show
+
+
+def _by_client(run: LoadedRun) -> Mapping[str, float]:
+    """Contributions and rewards, and how far the best client's reward is above the worst one's."""
+    rewards = run.clients["reward_accuracy"]
+    contributions = {
+        f"contribution of client {i}": one for i, one in enumerate(run.clients["contribution"])
+    }
+    return {**contributions, **_rewards(run), "reward_range": float(rewards.max() - rewards.min())}
 
 
 def _rewards(run: LoadedRun) -> Mapping[str, float]:
