@@ -32,7 +32,17 @@ from fedsac_experiments import (
 from fedsac_pictures import draw_clients, draw_courses, draw_lorenz, draw_plane
 from fedsac_units import allotment, concentration
 
-from paper import Exhibit, Paper, Study, Trial, gather, main, print_figures, print_table
+from paper import (
+    Exhibit,
+    Paper,
+    Study,
+    Trial,
+    gather,
+    main,
+    print_figures,
+    print_table,
+    save_figure,
+)
 from paper.study import each_of
 from paper.tables import COLUMNS, print_markdown
 from simfl.algorithms.positions import UnitPositions, message_bytes
@@ -232,8 +242,9 @@ def figure3(study: Study) -> pd.DataFrame:
     """Fairness against the best client's accuracy, once per choice of settings."""
     values = _compared(study).dropna(subset="value")
     above_floor = values["name"].str.endswith("_floor")
-    draw_plane(values[~above_floor], study.folder, "figure3")
-    draw_plane(values[above_floor], study.folder, "figure3_floor")
+    for name, rows in (("figure3", values[~above_floor]), ("figure3_floor", values[above_floor])):
+        if not rows.empty:
+            save_figure(draw_plane(rows), study.folder, name)
     return values
 
 
@@ -249,8 +260,10 @@ def _clients_of(scenes: tuple[str, ...], name: str) -> Callable[[Study], pd.Data
 
         columns = [(data, scene) for data, scene in _columns(study) if scene in scenes]
         trials = by_column(columns, of_column)
-        draw_clients(trials, study.folder, name)
-        return gather(trials, _by_client)
+        values = gather(trials, _by_client)
+        if not values.empty:
+            save_figure(draw_clients(values), study.folder, name)
+        return values
 
     return show
 

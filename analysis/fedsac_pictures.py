@@ -2,64 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from fedsac_units import last_importance, lorenz_curve
+from matplotlib.figure import Figure
 
 from paper import Trial, new_figure, save_figure
+from paper.page_picture import PagePicture
+from paper.results import RESULTS, read_results
+from simfl.common.arrays import FloatArray
 from simfl.pictures.colours import COLOURS
+from simfl.study.means import mean_interval
 
+PAGES = Path(__file__).parents[1] / "docs" / "papers"
 MARKERS = "osD^v<>P*X"
 
 
-def draw_plane(values: pd.DataFrame, folder: Path, file: str) -> None:
-    """Figure 3: a panel per data set, a colour per method, a marker per split; means over seeds."""
-    if values.empty:
-        return
-    split = values["data"].str.split(" ", n=1, expand=True)
-    values = values.assign(of=split[0], scene=split[1])
-    groups = list(values.groupby("of", sort=False))
-    figure, axes = new_figure(len(groups))
-    for axis, (data, rows) in zip(axes, groups, strict=False):
-        means = rows.groupby(["name", "scene", "figure"], sort=False)["value"].mean().unstack()
-        if "fairness" not in means:
-            continue
-        names, scenes = (list(means.index.unique(level)) for level in ("name", "scene"))
-        for (name, scene), row in means.dropna(subset="fairness").iterrows():
-            axis.scatter(
-                row["fairness"],
-                100 * row["reward_max"],
-                color=COLOURS[names.index(name) % len(COLOURS)],
-                marker=MARKERS[scenes.index(scene) % len(MARKERS)],
-                label=f"{name}, {scene}",
-            )
+def draw_plane(values: pd.DataFrame) -> Figure:
+    """Figure 3: a panel per split, a colour per method; means over the seeds with 95 % intervals.
+
+    values: rows (data, name, seed, figure, value), with `fairness` and `reward_max`.
+    """
+    figures = {"fairness": 1.0, "reward_max": 100.0}
+    values = values[values["figure"].isin(figures)]
+    names, columns = (list(dict.fromkeys(values[one])) for one in ("name", "data"))
+    figure, axes = new_figure(len(columns))
+    for axis, data in zip(axes, columns, strict=True):
+        for place, name in enumerate(names):
+            own = values[values["data"].eq(data) & values["name"].eq(name)]
+            spans = {
+                one: _span(rows["value"].to_numpy(dtype=float), one, figures[str(one)])
+                for one, rows in own.groupby("figure")
+            }
+            if len(spans) < len(figures):
+                continue  # equal rewards have no correlation
+            (x, x_error), (y, y_error) = (spans[one] for one in figures)
+            colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+            axis.errorbar(x, y, y_error, x_error, marker, color=colour, label=name, elinewidth=0.7)
         axis.set(title=data, xlabel="fairness", ylabel="accuracy of the best client (%)")
         axis.grid(alpha=0.3)
-        axis.legend(fontsize="xx-small", ncols=2)
-    save_figure(figure, folder, file)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+    return figure
 
 
-def draw_clients(trials: Sequence[Trial], folder: Path, name: str) -> None:
-    """Figures 4 and 6: a panel per split; clients by contribution, a line per method."""
-    columns = list(dict.fromkeys(one.data for one in trials))
-    if not columns:
-        return
+def _span(values: FloatArray, figure: str, factor: float) -> tuple[float, list[list[float]]]:
+    """The mean times `factor`, and how far its interval extends below and above it."""
+    mean = float(values.mean())
+    low, high = mean_interval(values, figure)
+    return factor * mean, [[factor * (mean - low)], [factor * (high - mean)]]
+
+
+def draw_clients(values: pd.DataFrame) -> Figure:
+    """Figures 4 and 6: a panel per split; clients by contribution, a line per method.
+
+    values: rows (data, name, figure, value) of one seed: contributions and rewards by client.
+    """
+    columns = list(dict.fromkeys(values["data"]))
     figure, axes = new_figure(len(columns))
-    for axis, data in zip(axes, columns, strict=False):
-        here = [one for one in trials if one.data == data]
-        order = here[0].run.clients["contribution"].argsort().to_numpy()
-        places = np.arange(1, len(order) + 1)
-        contribution = 100 * here[0].run.clients["contribution"].to_numpy()[order]
-        axis.bar(places, contribution, color="0.85", label="standalone")
-        for one, colour in zip(here, COLOURS, strict=False):
-            reward = 100 * one.run.clients["reward_accuracy"].to_numpy()[order]
-            axis.plot(places, reward, "o-", color=colour, markersize=3, label=one.name)
+    for axis, data in zip(axes, columns, strict=True):
+        here = values[values["data"].eq(data)]
+        of = here.pivot(index="name", columns="figure", values="value")
+        clients = [one for one in of if one.startswith("contribution of client ")]
+        clients = sorted(clients, key=lambda one: of[one].iloc[0])
+        places = np.arange(1, len(clients) + 1)
+        axis.bar(places, 100 * of[clients].iloc[0], color="0.85", label="standalone")
+        for place, name in enumerate(dict.fromkeys(here["name"])):
+            rewards = [one.replace("contribution", "reward") for one in clients]
+            colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+            axis.plot(
+                places, 100 * of.loc[name, rewards], marker, color=colour, ls="-", ms=3, label=name
+            )
         axis.set(title=data, xlabel="client, by contribution", ylabel="test accuracy (%)")
-        axis.legend(fontsize="x-small")
-    save_figure(figure, folder, name)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+    return figure
 
 
 def draw_courses(trials: Sequence[Trial], folder: Path) -> None:
@@ -94,3 +116,20 @@ def draw_lorenz(trials: Sequence[Trial], folder: Path) -> None:
         axis.legend(fontsize="x-small")
         axis.grid(alpha=0.3)
     save_figure(figure, folder, "lorenz")
+
+
+def _recorded(exhibits: Sequence[str]) -> list[dict[Hashable, Any]]:
+    """The rows of these exhibits at the paper's size, but those of settings above the floor."""
+    rows = read_results(RESULTS / "fedsac.csv")
+    rows = rows[rows["exhibit"].isin(exhibits) & rows["scale"].eq("paper")]
+    return rows[~rows["name"].str.endswith("_floor")].drop(columns="commit").to_dict("records")
+
+
+def _of(draw: Callable[[pd.DataFrame], Figure]) -> Callable[[list[dict[Hashable, Any]]], Figure]:
+    return lambda rows: draw(pd.DataFrame(rows))
+
+
+PICTURES = (
+    PagePicture(PAGES / "fedsac_fairness.png", partial(_recorded, ["table1"]), _of(draw_plane)),
+)
+"""The page's pictures: Figure 3, of Table 1's rows."""

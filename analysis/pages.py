@@ -1,6 +1,7 @@
 """Fill the tables of papers/, yardsticks.md and board.md of docs from analysis/results/.
 
-Papers' cells and ours side by side are drawn from there, too (docs/papers/beside.png).
+Papers' cells and ours side by side are drawn from there, too (docs/papers/beside.png), and FedSAC's
+figures.
 
     python analysis/pages.py            write what has changed
     python analysis/pages.py --check    write nothing; exit status 1 where a page is out of date
@@ -42,7 +43,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from papers_picture import PICTURE, draw, is_current, shown
+from fedsac_pictures import PICTURES as OF_FEDSAC
+from papers_picture import PICTURE
 
 from paper import Paper, check_claims
 from paper.claims import in_words, metric
@@ -352,11 +354,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{page.relative_to(ROOT)}: {'out of date' if check else 'written'}")
             if not check:
                 page.write_text(text, encoding="utf-8")
-    if not is_current(PICTURE):
-        stale += 1
-        print(f"{PICTURE.relative_to(ROOT)}: {'out of date' if check else 'drawn'}")
-        if not check:
-            draw(shown(), PICTURE)
+    for picture in (PICTURE, *OF_FEDSAC):
+        if not picture.is_current():
+            stale += 1
+            print(f"{picture.path.relative_to(ROOT)}: {'out of date' if check else 'drawn'}")
+            if not check:
+                picture.save()
     return int(check and stale > 0)
 
 

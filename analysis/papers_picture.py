@@ -1,12 +1,10 @@
 """Our cells of the papers' main tables beside the papers' own: docs/papers/beside.png.
 
-Drawn by `python analysis/pages.py` from the recorded rows at the papers' size. The picture bears a
-digest of what it shows (its `Description`), which tells whether it is out of date.
+Drawn by `python analysis/pages.py` from the recorded rows at the papers' size.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,15 +14,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from PIL import Image
 
 from paper import Paper
+from paper.page_picture import PagePicture
 from paper.results import RESULTS, read_results
 from simfl.pictures.colours import COLOURS
 from simfl.study.means import mean_interval
 
 ROOT = Path(__file__).parents[1]
-PICTURE = ROOT / "docs" / "papers" / "beside.png"
 PUBLISHED = ROOT / "analysis" / "published"
 
 
@@ -78,27 +75,14 @@ def cells(panel: Panel) -> list[Cell]:
     return found
 
 
-def shown() -> list[list[Cell]]:
+def shown() -> list[tuple[Panel, list[Cell]]]:
     """The cells of every panel, as they are recorded now."""
-    return [cells(panel) for panel in PANELS]
+    return [(panel, cells(panel)) for panel in PANELS]
 
 
-def is_current(path: Path) -> bool:
-    """Whether the picture shows what is recorded now."""
-    if not path.exists():
-        return False
-    with Image.open(path) as picture:
-        return bool(picture.info.get("Description") == digest(shown()))
-
-
-def digest(panels: Sequence[list[Cell]]) -> str:
-    """Of everything that the picture shows."""
-    return hashlib.sha256(repr(list(zip(PANELS, panels, strict=True))).encode()).hexdigest()
-
-
-def draw(panels: Sequence[list[Cell]], path: Path) -> None:
+def draw(panels: Sequence[tuple[Panel, list[Cell]]]) -> Figure:
     """A panel per table, a line per cell: ours as a dot with its interval, the paper's as a bar."""
-    there = [(panel, own) for panel, own in zip(PANELS, panels, strict=True) if own]
+    there = [(panel, own) for panel, own in panels if own]
     longest = max(len(own) for _, own in there)
     figure = Figure(figsize=(4.2 * len(there), 1.6 + 0.24 * longest), layout="constrained")
     for axis, (panel, own) in zip(
@@ -116,8 +100,7 @@ def draw(panels: Sequence[list[Cell]], path: Path) -> None:
         *axis.plot([], [], "s", color=COLOURS[5], label="the paper's, with its deviation"),
     ]
     figure.legend(handles=handles, loc="outside upper center", ncols=3, frameon=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=90, metadata={"Description": digest(panels)})
+    return figure
 
 
 def _line(axis: Axes, panel: Panel, cell: Cell, place: int) -> None:
@@ -131,3 +114,6 @@ def _line(axis: Axes, panel: Panel, cell: Cell, place: int) -> None:
     axis.plot(
         values.mean(), place - 0.16, "o", markersize=5, color=COLOURS[0], markerfacecolor=fill
     )
+
+
+PICTURE = PagePicture(ROOT / "docs" / "papers" / "beside.png", shown, draw)

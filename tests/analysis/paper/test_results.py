@@ -282,16 +282,14 @@ def test_the_picture_has_the_papers_own_cells_and_knows_what_it_shows(
     )
     write_results(tmp_path / "fedcure.csv", "table1", "paper", rows)
     write_results(tmp_path / "fedcure.csv", "table1", "quick", rows)
-    picture = tmp_path / "beside.png"
-
-    ours = papers_picture.shown()
-    papers_picture.draw(ours, picture)
+    picture = replace(papers_picture.PICTURE, path=tmp_path / "beside.png")
+    picture.save()
 
     cell = papers_picture.Cell("fedcure, mnist", 96.37, 0.05, (25.0, 50.0))
-    assert ours == [[cell], [], [], [], []]
-    assert papers_picture.is_current(picture)
+    assert [own for _, own in papers_picture.shown()] == [[cell], [], [], [], []]
+    assert picture.is_current()
     write_results(tmp_path / "fedcure.csv", "table1", "paper", rows.assign(seed=2)[:1])
-    assert not papers_picture.is_current(picture)
+    assert not picture.is_current()
 
 
 def test_the_pages_are_up_to_date() -> None:
