@@ -334,6 +334,7 @@ class SimulatedGrid(Grid):
             wake_s = min(until_s, *(one.expires_s for one in waiting))
             with self._simulated.clock.waiting("the ServerApp", f"{len(waiting)} replies"):
                 yield from self._simulated.exchanges.change(wake_s, none)
+        self._values.late(len(waiting), limit_s)
         there = [one for one in letters if one not in waiting]
         return self._handed_over(there)
 
@@ -345,6 +346,7 @@ class SimulatedGrid(Grid):
         for one in letters:
             del self._letters[one.id]
             if not one.here or one.answer is None:
+                self._values.late(1, float(one.message.metadata.ttl))
                 replies.append(refused(one.message, MESSAGE_UNAVAILABLE, "no reply in time"))
                 continue
             reply = one.answer.reply

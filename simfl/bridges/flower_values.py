@@ -130,7 +130,8 @@ class AppValues(TimingOnly):
         self._told: dict[str, dict[str, float]] = {}
         self._weights: Mapping[str, Any] = {}
         self._discarded = self._model_made = False
-        self._secure_messages = self._unseen = self._left_out = 0
+        self._secure_messages = self._unseen = self._left_out = self._late = 0
+        self._longest_wait_s = 0.0
 
     def open(self, app: FlowerApp, clients: int) -> None:
         """Use the answers of this app, with this many clients."""
@@ -281,6 +282,12 @@ class AppValues(TimingOnly):
         """Counts updates that are in no version, because the strategy made no model of them."""
         self._left_out += updates
 
+    def late(self, messages: int, waited_s: float) -> None:
+        """Counts messages whose replies the server did not wait for longer than `waited_s`."""
+        if messages:
+            self._late += messages
+            self._longest_wait_s = max(self._longest_wait_s, waited_s)
+
     def model_made(self) -> bool:
         """Whether the strategy has made a model; True once per model."""
         said, self._model_made = self._model_made, False
@@ -398,6 +405,12 @@ class AppValues(TimingOnly):
                 " version counts them as participants, even if a later model uses them"
             )
             found.append(notice("left_out_updates", message, self._left_out))
+        if self._late:
+            message = (
+                f"{self._late} messages had no reply when the server stopped waiting, after up to"
+                f" {self._longest_wait_s:g} simulated seconds: it went on without them"
+            )
+            found.append(notice("late_replies", message, self._late))
         if self._unseen:
             message = (
                 f"{self._unseen} 'train' messages were answered with a changed model, but without"

@@ -49,6 +49,11 @@ ADVICE = {
         "declare the work of masks in protocol.work.train, or compare with simfl's own"
         " `secure_aggregation`, which prices them"
     ),
+    "late_replies": (
+        "nothing is wrong if you study stragglers or failures; otherwise raise the app's timeout"
+        " (of `strategy.start`, 3600 s by default, or of `send_and_receive`) or its messages' ttl,"
+        " use faster devices or less work"
+    ),
     "left_out_updates": (
         "nothing is wrong if the strategy drops them (accept_failures=False); if it keeps them"
         " for a later model, that version's participants and staleness omit them"

@@ -200,10 +200,14 @@ def test_a_reply_that_is_late_is_what_the_timeout_makes_of_it(tmp_path: Path) ->
     flower.record(early=len(early), waited=0.001, at=flower.now(), error=got[0].has_error())
     """
     app = write_app(tmp_path / "app", server=server_of(body))
-    events = run(scenario(app), tmp_path / "run").events
+    done = run(scenario(app), tmp_path / "run")
+    events = done.events
 
     uploads = events[events["kind"] == "upload"].sort_values("time_s")
     assert len(uploads) == 5
+    (late,) = [one for one in done.warnings if one.kind == "late_replies"]
+    assert late.message.startswith("4 messages had no reply")
+    assert "after up to 0.001 simulated seconds" in late.message
     second = uploads[uploads["client"] == 0]
     assert second["start_s"].iloc[1] > second["time_s"].iloc[0] > 0.001
 
@@ -219,7 +223,12 @@ def test_a_lost_reply_is_an_error_when_its_time_to_live_is_over(tmp_path: Path) 
     app = write_app(tmp_path / "app", server=server_of(body))
     lost = {"message_loss": {"probability": 0.999, "attempts_max": 1}}
 
-    assert run(scenario(app, **lost), tmp_path / "run").manifest["horizon_s"] == 500.0
+    done = run(scenario(app, **lost), tmp_path / "run")
+
+    assert done.manifest["horizon_s"] == 500.0
+    (late,) = [one for one in done.warnings if one.kind == "late_replies"]
+    assert "1 messages had no reply" in late.message
+    assert "500 simulated seconds" in late.message
 
 
 def test_a_polling_server_moves_the_clock(tmp_path: Path) -> None:
