@@ -407,8 +407,8 @@ class AppValues(TimingOnly):
             found.append(notice("left_out_updates", message, self._left_out))
         if self._late:
             message = (
-                f"{self._late} messages had no reply when the server stopped waiting, after up to"
-                f" {self._longest_wait_s:g} simulated seconds: it went on without them"
+                f"the server stopped waiting for replies to {self._late} message(s), after up to"
+                f" {self._longest_wait_s:g} simulated seconds, and went on without them"
             )
             found.append(notice("late_replies", message, self._late))
         if self._unseen:
