@@ -80,7 +80,7 @@ def place_in(folder: Path, error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         steps.append((str(error.filename), error.lineno or 0))
         text = error.msg
-    own = [one for one in steps if _is_own(one[0], folder)]
+    own = [one for one in steps if is_own(one[0], folder)]
     where = f"{Path(own[-1][0]).name}:{own[-1][1]}" if own else str(folder)
     return f"{where}: {type(error).__name__}" + (f": {text}" if text else "")
 
@@ -88,7 +88,7 @@ def place_in(folder: Path, error: BaseException) -> str:
 def forget_modules(folder: Path) -> None:
     """Unload the modules that were loaded from a folder."""
     for name, module in list(sys.modules.items()):
-        if _is_own(str(getattr(module, "__file__", None)), folder):
+        if is_own(str(getattr(module, "__file__", None)), folder):
             del sys.modules[name]
 
 
@@ -105,7 +105,7 @@ def digest_of_sources(folder: Path, before: set[str]) -> str:
         if name.partition(".")[0] == "simfl":
             continue
         file = getattr(sys.modules[name], "__file__", None)
-        if file is None or not file.endswith(".py") or _is_own(file, folder) or _installed(file):
+        if file is None or not file.endswith(".py") or is_own(file, folder) or _installed(file):
             continue
         if Path(file).is_file():  # some modules only claim to have a file
             named.append((Path(file).name, Path(file)))
@@ -126,7 +126,7 @@ def _sources(folder: Path) -> Iterator[Path]:
         yield from (Path(above, one) for one in files if one.endswith(".py"))
 
 
-def _is_own(file: str, folder: Path) -> bool:
+def is_own(file: str, folder: Path) -> bool:
     """Whether a file is the app's: in its folder, and not in an environment there."""
     return file.startswith(f"{folder.absolute()}{os.sep}") and not _installed(file)
 

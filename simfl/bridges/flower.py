@@ -95,6 +95,7 @@ class Flower(Protocol):
 
     def process(self, run: Run) -> Process:
         """Run the ServerApp to its end, alternating with the clock."""
+        from simfl.bridges.app_clock import AppClock, app_clock
         from simfl.bridges.flower_app import FlowerApp
         from simfl.bridges.flower_grid import SimulatedGrid
         from simfl.bridges.flower_old_servers import old_servers
@@ -103,12 +104,6 @@ class Flower(Protocol):
 
         values: Any = run.values
         folder = Path(self.app)
-        values.open_until_closed.enter_context(torch_settings())
-        try:
-            app = FlowerApp(folder, self.run_config)
-        except Exception as error:  # an app may raise anything when it is imported
-            raise AppFailed(f"the app cannot be loaded: {place_in(folder, error)}") from error
-        values.open(app, run.world.num_clients)
 
         def serve() -> None:
             try:
@@ -119,6 +114,20 @@ class Flower(Protocol):
 
         program = Program(serve)
         grid = SimulatedGrid(run, program, values, self._sizes)
+        clock = AppClock(
+            folder,
+            now_s=lambda: run.clock.now_s,
+            sleep=grid.sleep,
+            serving=program.is_running_this,
+            answering=lambda: values.answering,
+        )
+        for before in (torch_settings(), app_clock(clock)):
+            values.open_until_closed.enter_context(before)
+        try:
+            app = FlowerApp(folder, self.run_config)
+        except Exception as error:  # an app may raise anything when it is imported
+            raise AppFailed(f"the app cannot be loaded: {place_in(folder, error)}") from error
+        values.open(app, run.world.num_clients, clock)
         for context in (
             present(Present(lambda: run.clock.now_s, values.tell)),
             recorded_strategies(values.tell, values.tell_model),

@@ -55,6 +55,9 @@ For nodes, each place in the server's code counts separately: a server that wait
 a loop, while an app, its strategy and others may each ask once or more before a round.
 """
 
+MANY_SLEEPS = 1000
+"""So many sleeps of the server in a row without any new message or reply are taken as they are."""
+
 ALL_NODES_FOR_FREE = 20
 """The same if all nodes are present already: waiting would not change the answer."""
 
@@ -115,6 +118,7 @@ class SimulatedGrid(Grid):
         self._values = values
         self._sizes = sizes
         self._polls = Polls()
+        self._sleeps, self._slept_from_s = 0, 0.0
         self._letters: dict[str, FlowerLetter] = {}
         self._posted: IntArray = np.zeros(run.world.num_clients, dtype=np.int64)
         self._sent = 0
@@ -174,6 +178,10 @@ class SimulatedGrid(Grid):
         limit_s = np.inf if timeout is None else float(timeout)
         found: list[Message] = self._wait(partial(self._exchanged, all_of_them, limit_s))
         return found
+
+    def sleep(self, seconds: float) -> None:
+        """The server sleeps for simulated seconds."""
+        self._wait(partial(self._slept, seconds))
 
     def _wait(self, steps: Steps) -> Any:
         """Let the clock run through `steps` and return their result, in the folder of the run."""
@@ -285,6 +293,7 @@ class SimulatedGrid(Grid):
 
     def _pushed(self, messages: Sequence[Message]) -> Process:
         self._polls.changed()
+        self._sleeps = 0
         self._forget_discarded()
         packages = {id(one.content): packed(one.content) for one in messages}
         models = {model_digest(one.content) for one in messages} - {b""}
@@ -338,10 +347,31 @@ class SimulatedGrid(Grid):
         there = [one for one in letters if one not in waiting]
         return self._handed_over(there)
 
+    def _slept(self, seconds: float) -> Process:
+        """Let time pass; a loop in which nothing changes sleeps longer and longer.
+
+        A server that asks every second for an answer that takes a week need not ask each time:
+        after `MANY_SLEEPS` sleeps it sleeps for a thousandth of all of them, or until an answer
+        arrives. If it waits for no answer then, the clock runs to the next change of what it asks.
+        """
+        if self._letters or self._sleeps <= MANY_SLEEPS:
+            self._polls.changed()  # it waits by itself
+        began_s, none = self._now_s, np.zeros(0, dtype=np.int64)
+        if self._sleeps == 0:
+            self._slept_from_s = began_s
+        self._sleeps += 1
+        until_s = began_s + seconds
+        while self._now_s < until_s:
+            yield from self._simulated.exchanges.change(until_s, none)
+        longer_s = began_s + (began_s - self._slept_from_s) / MANY_SLEEPS
+        if self._sleeps > MANY_SLEEPS and longer_s > until_s:
+            yield from self._simulated.exchanges.change(longer_s, none)
+
     def _handed_over(self, letters: Sequence[FlowerLetter]) -> list[Message]:
         """Replies for the server, which then holds the updates among them."""
         if letters:
             self._polls.changed()
+            self._sleeps = 0
         replies = []
         for one in letters:
             del self._letters[one.id]

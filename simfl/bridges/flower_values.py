@@ -21,6 +21,7 @@ import torch
 from flwr.app import Message
 
 from simfl.algorithms.base import ServerState, Work
+from simfl.bridges.app_clock import AppClock
 from simfl.bridges.app_folder import place_in
 from simfl.bridges.files_read import FilesRead
 from simfl.bridges.flower_app import (
@@ -132,10 +133,12 @@ class AppValues(TimingOnly):
         self._discarded = self._model_made = False
         self._secure_messages = self._unseen = self._left_out = self._late = 0
         self._longest_wait_s = 0.0
+        self.answering = False
+        self._clock: AppClock | None = None
 
-    def open(self, app: FlowerApp, clients: int) -> None:
-        """Use the answers of this app, with this many clients."""
-        self._app, self._clients = app, clients
+    def open(self, app: FlowerApp, clients: int, clock: AppClock) -> None:
+        """Use the answers of this app, with this many clients, whose code has this clock."""
+        self._app, self._clients, self._clock = app, clients, clock
         self.open_until_closed.callback(app.close)
 
     @property
@@ -199,6 +202,7 @@ class AppValues(TimingOnly):
         assert self._app is not None
         began = time.perf_counter()
         seed = self._streams.seed("flower.client", client, number)
+        self.answering = True
         try:
             with generators(seed), self._files.listening(), self._work.watching(kind) as call:
                 reply, after = self._app.call_client(message, client, self._clients, state)
@@ -212,6 +216,7 @@ class AppValues(TimingOnly):
             reply, after = refused(message, CLIENT_APP_RAISED, place), state
             return Answer(reply, size_bytes(reply, 0), after, self._work.broken_off(kind, call))
         finally:
+            self.answering = False
             self._client_s += time.perf_counter() - began
         self._seen_kinds.add(kind)
         self._counts["trained"] += 1
@@ -417,6 +422,13 @@ class AppValues(TimingOnly):
                 " torch operations that could be counted: they took no time and no energy"
             )
             found.append(notice("uncounted_work", message, self._unseen))
+        if self._clock is not None and self._clock.read_at is not None:
+            slept = f", and slept for {self._clock.slept_s:g} s" if self._clock.slept_s else ""
+            message = (
+                f"the ClientApps read this machine's clock (first at {self._clock.read_at}){slept}:"
+                " that is no time of a simulated device, and differs from run to run"
+            )
+            found.append(notice("machines_clock", message))
         if changed := sorted(self._files.changed):
             message = (
                 f"the ClientApps read {len(changed)} files that had changed since they were read"

@@ -62,6 +62,10 @@ ADVICE = {
         "declare the work of such messages (protocol.work.train), unless they computed nothing,"
         " as a client that only adds noise to what it got"
     ),
+    "machines_clock": (
+        "use the log's times of devices in place of what the app measures; give slow devices their"
+        " own profile or `compute_noise`, not a sleep"
+    ),
     "changing_files": (
         "keep what a node remembers in context.state; or else remove the files before each run, and"
         " let every run train anew (--reuse with a new folder; no --resume)"

@@ -53,6 +53,10 @@ class Program:
             raise error
         return value
 
+    def is_running_this(self) -> bool:
+        """Whether the caller is the code, in its own thread, and the run is not over."""
+        return threading.current_thread() is self._thread and not self._over
+
     def process(self) -> Process:
         """Runs the code to its end; raises errors of the code and of `steps`, but not `Ended`."""
         self._thread.start()
