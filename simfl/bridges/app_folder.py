@@ -8,6 +8,7 @@ import sys
 import sysconfig
 import tomllib
 from collections.abc import Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any
@@ -83,6 +84,14 @@ def place_in(folder: Path, error: BaseException) -> str:
     own = [one for one in steps if is_own(one[0], folder)]
     where = f"{Path(own[-1][0]).name}:{own[-1][1]}" if own else str(folder)
     return f"{where}: {type(error).__name__}" + (f": {text}" if text else "")
+
+
+def written_for(folder: Path, error: BaseException) -> str:
+    """For an import error of Flower's names, which versions are installed and wanted; else ""."""
+    if not isinstance(error, ImportError) or (error.name or "").partition(".")[0] != "flwr":
+        return ""
+    wanted = read_settings(folder).get("flwr-version-target", "not said")
+    return f" (installed: flwr {version('flwr')}; the app's flwr-version-target: {wanted})"
 
 
 def forget_modules(folder: Path) -> None:

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from simfl.bridges.app_folder import BadApp, fused, place_in, read_settings
+from simfl.bridges.app_folder import BadApp, fused, place_in, read_settings, written_for
 from simfl.bridges.message_work import DeclaredWork, MessageWork
 from simfl.bridges.present import Present, present
 from simfl.protocols.base import Protocol
@@ -49,6 +49,10 @@ class Flower(Protocol):
     app: Annotated[str, "the app's folder, in which its pyproject.toml lies"]
     run_config: Annotated[
         dict[str, bool | int | float | str | dict[str, Any]], "other values of the app's own keys"
+    ] = field(default_factory=dict)
+    node_config: Annotated[
+        dict[str, bool | int | float | str],
+        "further keys of each node's node_config; in texts {partition-id} is the node's number",
     ] = field(default_factory=dict)
     work: Annotated[
         dict[str, DeclaredWork], "what a type of message (train, evaluate) takes; else counted"
@@ -124,9 +128,10 @@ class Flower(Protocol):
         for before in (torch_settings(), app_clock(clock)):
             values.open_until_closed.enter_context(before)
         try:
-            app = FlowerApp(folder, self.run_config)
+            app = FlowerApp(folder, self.run_config, self.node_config)
         except Exception as error:  # an app may raise anything when it is imported
-            raise AppFailed(f"the app cannot be loaded: {place_in(folder, error)}") from error
+            place = f"{place_in(folder, error)}{written_for(folder, error)}"
+            raise AppFailed(f"the app cannot be loaded: {place}") from error
         values.open(app, run.world.num_clients, clock)
         for context in (
             present(Present(lambda: run.clock.now_s, values.tell)),

@@ -53,12 +53,15 @@ shares.
 
 
 class FlowerApp:
-    """An app's two halves, freshly loaded from its folder, and its run config."""
+    """An app's two halves, freshly loaded from its folder, its run config and its nodes' config."""
 
-    def __init__(self, folder: Path, run_config: Values) -> None:
+    def __init__(
+        self, folder: Path, run_config: Values, node_config: Mapping[str, Any] | None = None
+    ) -> None:
         settings = read_settings(folder)
         self.folder = folder
         self.run_config = fused(settings, run_config)
+        self.node_config = dict(node_config or {})
         self._modules_before = set(sys.modules)
         forget_modules(folder)
         self._path = str(folder.absolute())
@@ -102,7 +105,16 @@ class FlowerApp:
         context = Context(
             run_id=RUN_ID,
             node_id=FIRST_NODE + client,
-            node_config={"partition-id": client, "num-partitions": clients},
+            node_config={
+                "partition-id": client,
+                "num-partitions": clients,
+                **{
+                    key: value.replace("{partition-id}", str(client))
+                    if isinstance(value, str)
+                    else value
+                    for key, value in self.node_config.items()
+                },
+            },
             state=unpacked(state),
             run_config=dict(self.run_config),
         )

@@ -160,6 +160,7 @@ class AppValues(TimingOnly):
             "flower answer",
             self._app.source,
             sorted(self._app.run_config.items()),
+            sorted(self._app.node_config.items()),
             self._streams.seed_value,
             (client, self._clients, number, kind, message.metadata.group_id),
             hashlib.sha256(state).hexdigest(),
@@ -230,7 +231,10 @@ class AppValues(TimingOnly):
             idle = not call.passes and _brings_back(message, reply)
             work = self._work.of(kind, call, examples, idle=idle)
         except UnknownWork as error:
-            declare = f"declare it as protocol.work.{kind}"
+            declare = (
+                f"declare it, as by --set protocol.work.{kind}.dense=1e6, the operations of an"
+                " example's forward pass (docs/flower.md)"
+            )
             say = f"have the answer say it, or declare protocol.work.{kind}.examples"
             advice = say if kind in self._work.declared else declare
             message = f"what a {kind!r} message takes is not known: {error}; {advice}"

@@ -305,7 +305,7 @@ def test_work_that_cannot_be_counted_has_to_be_declared(tmp_path: Path) -> None:
     text = numpy_only[:start] + "    inputs, net = [0] * 7, network()\n" + numpy_only[end:]
     app = write_app(tmp_path / "app", client=text)
 
-    with pytest.raises(Exception, match=r"declare it as protocol\.work\.train"):
+    with pytest.raises(Exception, match=r"--set protocol\.work\.train\.dense=1e6"):
         run(scenario(app), tmp_path / "run")
     declared = "protocol.work.train.dense=1.0e+6"
     assert len(run(scenario(app, declared), tmp_path / "declared").rounds) == 2

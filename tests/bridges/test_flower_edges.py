@@ -494,6 +494,41 @@ def test_what_a_device_cannot_hold_is_refused_or_fails(tmp_path: Path) -> None:
     assert "4 of 4 nodes lack memory" in warning.message
 
 
+def test_names_that_flower_no_longer_has_are_told_with_both_versions(tmp_path: Path) -> None:
+    """The installed one, and the one that the app says it is for."""
+    client = CLIENT.replace("import torch", "from flwr.long_gone import Thing\nimport torch", 1)
+    app = write_app(tmp_path / "app", client=client)
+    settings = app / "pyproject.toml"
+    table = "[tool.flwr.app]\n"
+    said = f'{table}flwr-version-target = "1.29.0"\n'
+    settings.write_text(settings.read_text("utf-8").replace(table, said), "utf-8")
+
+    with pytest.raises(AppFailed, match=r"long_gone.* \(installed: flwr 1\..*target: 1\.29\.0\)$"):
+        run(scenario(app), tmp_path / "run")
+
+
+def test_nodes_get_further_keys_of_their_config(tmp_path: Path) -> None:
+    """Of any kind, with the node's number in texts; another value is another answer."""
+    head = "def train(message, context):"
+    more = """
+    config = context.node_config
+    assert config["dataset-path"] == f"data/part-{config['partition-id']}", config
+    assert config["workers"] == 2, config"""
+    app = write_app(tmp_path / "app", client=CLIENT.replace(head, head + more))
+    store = MemoryStore()
+
+    def trained(path: str) -> int:
+        own = {"dataset-path": path, "workers": 2}
+        given = scenario(app).with_overrides([f"protocol.node_config={own}"])
+        done = run(given, tmp_path / path.partition("/")[0], Options(store=store), overwrite=True)
+        return int(done.manifest["counts"]["jobs_trained"])
+
+    assert trained("data/part-{partition-id}") > 0
+    assert trained("data/part-{partition-id}") == 0
+    with pytest.raises(AppFailed, match="AssertionError"):
+        trained("other/part-{partition-id}")
+
+
 def test_an_app_that_is_no_python_is_one_line(tmp_path: Path) -> None:
     """With the line to blame."""
     app = write_app(tmp_path / "app", client=f"{CLIENT}\n  def")
