@@ -16,7 +16,7 @@ import pandas as pd
 
 from simfl.runs.figure_notes import figure_notes
 from simfl.runs.runfolder import LoadedRun
-from simfl.study.few_test_examples import TEST_EXAMPLES, differ, step_of
+from simfl.study.few_test_examples import ROUNDING, TEST_EXAMPLES, differ, step_of
 from simfl.study.figures import is_learned, is_yes_or_no
 from simfl.study.regression import TASK, regression_sentence
 from simfl.study.targets import target_of
@@ -200,17 +200,35 @@ def _too_coarse(runs: pd.DataFrame, metric: str) -> list[str]:
     ]
 
 
+def learned_step(runs: pd.DataFrame, metric: str) -> float:
+    """How much a figure that depends on what is learned changes at least (`few_test_examples.py`).
+
+    For an accuracy that is one test example (`step_of`). Other figures move in steps too, such as
+    the version that met a target: the smallest difference between two of these runs. 0 if all of
+    them have the same value or the same loss.
+    """
+    step = step_of(runs, metric)
+    if step or metric not in runs or "loss" not in runs or not SIZED_ONLY.touches(runs, metric):
+        return step
+    values = np.unique(runs[metric].dropna().to_numpy(dtype=float))
+    gaps = np.diff(values[np.isfinite(values)])
+    gaps = gaps[gaps > ROUNDING * np.abs(values).max(initial=0.0)]
+    moves = gaps.size > 0 and differ(runs["loss"].to_numpy(dtype=float)[None])
+    return float(gaps.min()) if moves else 0.0
+
+
 def _agreeing(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
     """A sentence about learned figures that agree for seeds that learned different models.
 
-    Accuracies that are shares of test examples are not among them: they get the interval of
-    `few_test_examples.py`.
+    Those that move in steps are not among them: they get the interval of `few_test_examples.py`.
     """
     if "loss" not in runs or "point" not in runs:
         return []
     found, fewest = [], []
     for metric in metrics:
-        if metric not in runs or not SIZED_ONLY.touches(runs, metric) or step_of(runs, metric):
+        if metric not in runs or not SIZED_ONLY.touches(runs, metric):
+            continue
+        if learned_step(runs, metric):
             continue
         known = runs[runs[metric].notna() & runs["loss"].notna()]
         if is_yes_or_no(metric, known[metric].to_numpy(dtype=float)):

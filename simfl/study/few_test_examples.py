@@ -1,7 +1,8 @@
-"""Accuracies on few test examples: equal values for several seeds may be chance.
+"""Figures that move in steps: equal values for several seeds may be chance.
 
 Three models that are right on all of 10 test examples are not always right: each may miss the next
-example. Yet Student's interval for equal values has no width.
+example; and three runs that meet a target in version 20 may meet it in the next one with other
+seeds. Yet Student's interval for equal values has no width.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ ROUNDING = 1e-12
 
 
 def step_of(runs: pd.DataFrame, metric: str) -> float:
-    """How much one test example changes a figure of these runs.
+    """How much one test example changes a figure of these runs (of the run with fewest).
 
     0 if the figure is not a share of the test examples, or if all runs have the same loss (the same
     model).
@@ -31,7 +32,7 @@ def step_of(runs: pd.DataFrame, metric: str) -> float:
     if "loss" in runs and not differ(runs["loss"].to_numpy(dtype=float)[None]):
         return 0.0
     examples = int(runs[TEST_EXAMPLES].min())
-    right = runs[metric].dropna() * examples
+    right = (runs[metric] * runs[TEST_EXAMPLES]).dropna()
     if not examples or not np.allclose(right, right.round(), rtol=0.0, atol=1e-3):
         return 0.0  # R^2, where the table does not say what is a regression
     return 1.0 / examples

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from simfl.common.arrays import FloatArray
-from simfl.study.comparable import CAVEATS
+from simfl.study.comparable import CAVEATS, learned_step
 from simfl.study.comparisons import CONFIDENCE, half_width
-from simfl.study.few_test_examples import step_of
+from simfl.study.few_test_examples import differ
 from simfl.study.figure_text import R2
 from simfl.study.figures import Bounds, bounds_of, cut, is_yes_or_no
 from simfl.study.regression import TASK, bounds_in
@@ -60,6 +60,7 @@ def point_means(
     tasks_differ = TASK in table and (table[TASK] == "regression").nunique() > 1
     # A table of one's own may have runs without a seed.
     seeds = table["seed"].nunique() if "seed" in table else table.groupby("point").size().max()
+    steps = {metric: learned_step(judged(table, metric), metric) for metric in metrics}
     for point, runs in table.groupby("point", sort=True):
         row = {"point": point, **{name: runs[name].iloc[0] for name in factors}}
         row["runs"] = len(completed(runs))
@@ -71,12 +72,13 @@ def point_means(
         if tasks_differ:
             row[R2] = row[TASK] == "regression"
         for metric in metrics:
-            row |= _of_metric(runs, metric)
+            row |= _of_metric(runs, metric, steps[metric])
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _of_metric(of_setting: pd.DataFrame, metric: str) -> dict[str, Any]:
+def _of_metric(of_setting: pd.DataFrame, metric: str, of_all: float) -> dict[str, Any]:
+    """A setting's figures; `of_all` is the step of the metric over all settings."""
     runs = judged(of_setting, metric)
     every = runs[metric].to_numpy(dtype=float)
     values = every[~np.isnan(every)]
@@ -87,7 +89,8 @@ def _of_metric(of_setting: pd.DataFrame, metric: str) -> dict[str, Any]:
         median_ends = median_interval(every, spent, CONFIDENCE)
     else:
         shown = values
-    step = step_of(runs, metric)
+    one_model = "loss" in runs and not differ(runs["loss"].to_numpy(dtype=float)[None])
+    step = 0.0 if one_model or is_yes_or_no(metric, shown) else of_all
     low, high = mean_interval(shown, metric, step=step, bounds=bounds_in(runs, metric))
     return {
         metric: float(shown.mean()) if shown.size else math.nan,
