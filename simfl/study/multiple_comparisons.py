@@ -71,8 +71,9 @@ def of_best(settings: int) -> list[str]:
     if settings < FEWEST:
         return []
     return [
-        f"the best of {settings} was chosen by the seeds that judge it: its figure is partly luck,"
-        " and each verdict compares one pair alone; run the best few with other seeds"
+        f"the best of {settings} was chosen by the seeds that judge it, so its figure is partly"
+        " luck; in 95 of 100 studies the truly best is it or one of those not told apart from it"
+        " (symmetric spread): run these with other seeds"
     ]
 
 
