@@ -76,7 +76,9 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         title = f"{study.name}: means {sure}"
         over = {metric: hardware_intervals(runs, drawn, metric) for metric in metrics if draws}
         if draws:
-            title += f" over seeds; 90 % intervals over hardware, {draws} drawn machines"
+            title += (
+                f" over seeds; 90 % intervals of these means over hardware, {draws} drawn machines"
+            )
         if factors:
             table = _means(means, factors, metrics, title, over)
         else:

@@ -41,6 +41,12 @@ above.
 FOOTPRINT = ("carbon_gco2", "electricity_cost")
 """Figures that only runs with a region have."""
 
+SINGLE = (
+    "these are single runs: a difference may be that of the seed; `simfl study` repeats settings"
+    " with other seeds and prints intervals"
+)
+"""Said below every comparison."""
+
 DEALT_OUT = ("data.partition.", "data.noise_variance.")
 """Sections of the data that do not change the test examples."""
 
@@ -90,6 +96,8 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
     figured = list(dict.fromkeys(name for one in rows for name in one))
     for sentence in (*regression_sentence(pd.DataFrame(rows), figured), *figure_notes(figured)):
         console.print(sentence)
+    if len(rows) > 1:
+        console.print(SINGLE)
     print_kinds(console, warning_kinds(pd.DataFrame(rows), names))
 
 

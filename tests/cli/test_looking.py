@@ -42,6 +42,7 @@ def test_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "warning: unverified figures: 2 of 2 runs" in below
     assert first.warnings[0].message.partition(":")[0] in below  # an example, and what to do
     assert first.warnings[0].advice.split()[0] in below
+    assert "these are single runs: a difference may be that of the seed" in below
 
 
 def test_compare_says_which_runs_are_warned_of(
