@@ -255,14 +255,14 @@ def _clients_of(scenes: tuple[str, ...], name: str) -> Callable[[Study], pd.Data
         first = study.of_first(1)
 
         def of_column(data: str, scene: str) -> list[Trial]:
-            trials, _ = compared(first, data, scene, beside=[fedsac(first, data, scene)])
-            return [one for one in trials if not one.name.endswith("_floor")]
+            return compared(first, data, scene, beside=[fedsac(first, data, scene)])[0]
 
         columns = [(data, scene) for data, scene in _columns(study) if scene in scenes]
         trials = by_column(columns, of_column)
         values = gather(trials, _by_client)
-        if not values.empty:
-            save_figure(draw_clients(values), study.folder, name)
+        shown = values[~values["name"].str.endswith("_floor")]
+        if not shown.empty:
+            save_figure(draw_clients(shown), study.folder, name)
         return values
 
     return show

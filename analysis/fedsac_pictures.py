@@ -131,5 +131,8 @@ def _of(draw: Callable[[pd.DataFrame], Figure]) -> Callable[[list[dict[Hashable,
 
 PICTURES = (
     PagePicture(PAGES / "fedsac_fairness.png", partial(_recorded, ["table1"]), _of(draw_plane)),
+    PagePicture(
+        PAGES / "fedsac_rewards.png", partial(_recorded, ["figure4", "figure6"]), _of(draw_clients)
+    ),
 )
-"""The page's pictures: Figure 3, of Table 1's rows."""
+"""The page's pictures: Figure 3 of Table 1's rows, and Figures 4 and 6."""
