@@ -161,7 +161,7 @@ class Batteries:
             gain_w = in_w - np.where(off[open_], 0.0, load_w[open_])
             missing_j = np.maximum(self._lowest * self.capacity_j[who] - before, 0.0)
             wait_s = np.divide(missing_j, gain_w, out=np.full(open_.size, np.inf), where=gain_w > 0)
-            wait_s[~off[open_] & ((in_w > 0) | (missing_j == 0))] = 0.0
+            wait_s[self._charged(who, before) | (~off[open_] & (in_w > 0))] = 0.0
             ready = now_s + wait_s <= np.minimum(stop_s, last_s[open_])
             until_s[open_[ready]] = (now_s + wait_s)[ready]
             goes_on = ~ready & (stop_s < last_s[open_])

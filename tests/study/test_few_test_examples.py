@@ -13,6 +13,7 @@ from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
 from simfl.study.curves import mean_curve
 from simfl.study.effects import main_effects
+from simfl.study.few_test_examples import step_of
 from simfl.study.figure_text import difference_in_cell, in_cell
 from simfl.study.means import mean_interval, point_means
 
@@ -180,3 +181,12 @@ def test_of_equal_settings_in_steps_few_are_told_apart(seeds: int, most: float) 
         told += one["verdict"] in ("higher", "lower", "equal")
 
     assert told <= most * 150
+
+
+def test_test_sets_of_different_sizes_keep_the_interval() -> None:
+    """9 of 10, 10 of 11 and 9 of 10 are shares of examples, too: the step is that of the fewest."""
+    examples = [10, 11, 10]
+    runs = _runs([1.0] * 3, [1.0] * 3).assign(test_examples=examples * 2)
+    mixed = _runs([0.9, 10 / 11, 0.9], [0.9, 10 / 11, 0.9]).assign(test_examples=examples * 2)
+
+    assert step_of(runs, "accuracy") == step_of(mixed, "accuracy") == 0.1

@@ -178,20 +178,24 @@ def test_what_never_charges_never_comes_back() -> None:
 
 @pytest.mark.parametrize("steps", [2, 24, 288])
 @pytest.mark.parametrize("days", [3, 60, 365])
-def test_a_slow_harvest_brings_it_back_however_finely_it_is_written(steps: int, days: int) -> None:
-    """10 mW by day, from 6 h to 18 h, make 432 J a day: `lowest` is reached at the last noon.
+@pytest.mark.parametrize("lacking", [0.5, 0.0])
+def test_a_slow_harvest_brings_it_back_however_finely_it_is_written(
+    steps: int, days: int, lacking: float
+) -> None:
+    """10 mW by day, from 6 h to 18 h, make 432 J a day: `lowest` is reached at noon, or at 18 h.
 
     A charger without power, which has steps of its own, changes nothing.
     """
     day_s, power_w = 86_400.0, 0.01
-    lowest_j = (days - 0.5) * power_w * day_s / 2
+    lowest_j = (days - lacking) * power_w * day_s / 2
     begins_s = [0.0, *np.linspace(day_s / 4, 3 * day_s / 4, steps)]
     harvest = StepSeries(begins_s, [0.0, *[power_w] * (steps - 1), 0.0], day_s)
     charger = StepSeries([0.0, day_s / 3], [0.0, 0.0], day_s)
     supplies = [Supply(one, np.ones(1), np.zeros(1)) for one in (charger, harvest)]
     empty = Batteries(np.array([lowest_j / 0.2]), 0.0, supplies, lowest=0.2)
 
-    assert empty.ready_s(ONE, np.ones(1))[0] == pytest.approx((days - 0.5) * day_s)
+    back_s = (days - 0.25 - lacking / 2) * day_s
+    assert empty.ready_s(ONE, np.ones(1))[0] == pytest.approx(back_s)
 
 
 def test_a_return_is_foreseen_for_a_year() -> None:
