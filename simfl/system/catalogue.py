@@ -207,7 +207,9 @@ class Catalogue:
         own = self._values(profile)
         values = own.get(key)
         if not isinstance(values, Mapping) or not isinstance(values.get("name"), str):
+            unnamed = isinstance(values, Mapping) and "name" not in values
             found = "nothing" if values is None else shown(values)
+            found = "a section without a name" if unnamed else found
             raise _wrong(profile.path, f"{key}: found {found}, accepted: a section with a name")
         name = values["name"]
         if ":" in name:

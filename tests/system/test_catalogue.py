@@ -271,7 +271,7 @@ def test_wrong_kind() -> None:
         ("  cores: 4", "  cores: four", "yaml:8: processor.cores: found 'four', accepted"),
         ("  cores: 4", "  core: 4", "processor.core: unknown key, did you mean 'cores'?"),
         ("  name: cpu", "  name: cpus", "processor.name: unknown processor 'cpus', did you mean"),
-        ("  name: cpu", "", "processor: found nothing, accepted: a section with a name"),
+        ("  name: cpu", "", "processor: found a section without a name, accepted: a section with"),
         ("1e8", "1e10", "processor.frequency_min_hz: found 1e+10"),
         (
             "kind: device",

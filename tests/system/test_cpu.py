@@ -229,7 +229,7 @@ def test_missing_forward_flops() -> None:
         ({"frequency_levels_hz": (2e9, 1e9)}, "frequency_levels_hz"),
         ({"frequency_levels_hz": (1e9, 4e9)}, "frequency_levels_hz"),
         ({"frequency_levels_hz": ()}, "frequency_levels_hz"),
-        ({"flops_per_s": 1e9}, "found beside flops_per_s, accepted: one"),
+        ({"flops_per_s": 1e9}, "cycles_per_example: found beside flops_per_s, accepted: one"),
         ({"cycles_per_bit": 20.0}, "cycles_per_bit: found beside|beside cycles_per_bit"),
         ({"power_table": ((1e9, 1.0), (2e9, 2.0))}, "power_table"),
         ({"power_table": ((2e9, 1.0), (1e8, 2.0))}, "power_table"),
