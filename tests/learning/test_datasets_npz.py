@@ -107,6 +107,7 @@ def test_other_keys_are_ignored(tmp_path: Path) -> None:
         ),
         ({"y_train": np.array([0, 1])}, r"x_train has 4 rows, y_train the shape \(2,\)"),
         ({"x_test": np.zeros((2, 9, 9, 3), np.uint8)}, "x_train and x_test differ in the shape"),
+        ({"x_test": np.zeros((2, 3, 9, 9), np.uint8)}, r"x_test has the shape \(2, 3, 9, 9\) and"),
         ({"x_train": np.zeros(4)}, r"x_train: found shape \(4,\)"),
         ({"x_train": np.array([["a"]] * 4)}, "x_train has shape .* type <U1"),
         ({"x_train": np.array([[np.nan]] * 4)}, "x_train: row 0, value 0 is nan, accepted: finite"),

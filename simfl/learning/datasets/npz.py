@@ -116,9 +116,15 @@ def _is_image_of_bytes(values: np.ndarray) -> bool:
 def inputs_of(values: np.ndarray, what: str) -> Tensor:
     """Numbers (rows, ...) as inputs; uint8 of three or four axes are images, see `Npz`.
 
-    Raises ValueError, beginning with `what`, if one is not finite as float32.
+    Raises ValueError, beginning with `what`, if one is not finite as float32, and for images whose
+    channels seem to come first.
     """
     if _is_image_of_bytes(values):
+        if values.ndim == 4 and values.shape[1] in (1, 3, 4) and values.shape[3] > 4:
+            raise ValueError(
+                f"{what} has the shape {values.shape} and type uint8, accepted: images of shape"
+                " (rows, height, width, channels), as of x.transpose(0, 2, 3, 1)"
+            )
         if values.ndim == 3:
             values = values[..., np.newaxis]
         planes = np.ascontiguousarray(values.transpose(0, 3, 1, 2))
