@@ -8,9 +8,10 @@ import yaml
 
 from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
+from simfl.common.own_code import source_of
 from simfl.learning.kernels.numpy_product import openblas
 from simfl.provenance import lineage
-from simfl.provenance.lineage import _source_of, root_key
+from simfl.provenance.lineage import root_key
 from simfl.scenario.scenario import Scenario
 from tests.small import SMALL, small
 
@@ -128,7 +129,7 @@ def test_the_source_of_base_classes_counts(tmp_path, monkeypatch):
         scenario = scenario_in(tmp_path, algorithm={"name": f"derived_{number}.py:Mine"})
         simulation = assemble(scenario, Options(device="cpu"))
         keys.add(simulation.root)
-        assert f"SCALE = {scale}" in _source_of(simulation.algorithm)
+        assert f"SCALE = {scale}" in source_of(simulation.algorithm)
     assert len(keys) == 2
 
 
@@ -147,7 +148,7 @@ def test_the_source_of_imported_helpers_counts(tmp_path, monkeypatch):
             "class Mine(FedAvg):\n    scale = staticmethod(scaled)\n"
         )
         scenario = scenario_in(tmp_path, algorithm={"name": f"own_{number}.py:Mine"})
-        sources.append(_source_of(assemble(scenario, Options(device="cpu")).algorithm))
+        sources.append(source_of(assemble(scenario, Options(device="cpu")).algorithm))
 
     assert "float64(1.0)" in sources[0]
     assert "float64(2.0)" in sources[1]

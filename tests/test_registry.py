@@ -194,6 +194,10 @@ def test_a_users_module_class_is_a_partial_over_its_own_arguments(tmp_path: Path
         ("mine.py:Mien", "without the class 'Mien', did you mean 'Mine'?"),
         ("mine.py:", "without the class ''"),
         (":Mine", "which cannot be imported"),
+        (
+            "neighbour.py:Mine",
+            "helper.py lies beside the file, but Python does not look there",
+        ),
         ("broken.py:Mine", "broken.py:1: SyntaxError"),
         ("raising.py:Mine", "raising.py:1: ZeroDivisionError"),
         ("json:JSONDecoder", "accepted: a subclass of simfl.plugins.Algorithm"),
@@ -210,6 +214,8 @@ def test_a_name_that_leads_nowhere(name: str, words: str, tmp_path: Path) -> Non
     """The error is placed at the part's name and says what is wrong, in one line."""
     base = "from __future__ import annotations\nfrom simfl.algorithms.base import Algorithm\n"
     (tmp_path / "mine.py").write_text(OWN_ALGORITHM)
+    (tmp_path / "helper.py").write_text("")
+    (tmp_path / "neighbour.py").write_text("import helper\n")
     (tmp_path / "broken.py").write_text("class (")
     (tmp_path / "raising.py").write_text("1 / 0")
     (tmp_path / "half.py").write_text(

@@ -92,7 +92,7 @@ class Outline:
     @property
     def digest(self) -> str:
         """The digest of the whole simulation (`Simulation.digest`)."""
-        return digest(self.resolved, self.world)
+        return digest(self.resolved, self.parts, self.world)
 
 
 def outlined(scenario: Scenario) -> Outline:

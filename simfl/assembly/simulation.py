@@ -20,6 +20,7 @@ from simfl.common.accuracy_name import accuracy_name
 from simfl.common.amounts import figures
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import at_work, is_users_own
+from simfl.common.own_code import source_of
 from simfl.common.part_name import part_name
 from simfl.eventlog.accounts import Accounts
 from simfl.eventlog.kinds import KINDS, STATES, Actors
@@ -107,8 +108,10 @@ _NO_WEIGHTS = ", update=None, kernels=None)"
 _NO_LIMIT = "memory_bytes=None, b"
 
 
-def digest(resolved: Scenario, world: World) -> str:
-    """Equal for equal simulations: the resolved scenario, and its machines' own figures."""
+def digest(resolved: Scenario, parts: Mapping[Keys, Any], world: World) -> str:
+    """Equal for equal simulations: the resolved scenario, its machines' own figures, and the code
+    of parts and machines that is the user's own.
+    """
     servers = (world.edge_server, world.cloud_server, world.backhaul)
     machines = [repr(machine) for machine in (*world.devices, *world.links, *servers)]
     # Figures that were added later: without them, the digest of a run stays the same.
@@ -116,7 +119,10 @@ def digest(resolved: Scenario, world: World) -> str:
     machines = [one.replace(_NO_FIXED_TIME, "") for one in machines]
     machines = [one.replace(_NO_KINDS, "").replace(_NO_WEIGHTS, ")") for one in machines]
     machines = [one.replace(_NO_LIMIT, "memory_bytes=4000000000.0, b") for one in machines]
-    return make_key(resolved.digest, machines)
+    processors = [getattr(one, "processor", one) for one in (*world.devices, *servers[:2])]
+    owners = [*parts.values(), *processors, *world.links, world.backhaul]
+    code = sorted({source for one in owners if (source := source_of(one))})
+    return make_key(resolved.digest, machines, *([code] if code else []))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +170,7 @@ class Simulation:
     @property
     def digest(self) -> str:
         """Equal for equal simulations (`digest`)."""
-        return digest(self.resolved, self.world)
+        return digest(self.resolved, self.parts, self.world)
 
     @property
     def coding(self) -> Coding:

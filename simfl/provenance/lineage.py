@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
-import sysconfig
 from collections.abc import Collection, Mapping
 from importlib.metadata import version
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 
 from simfl.algorithms.base import Algorithm
+from simfl.common.own_code import source_of
 from simfl.common.own_version import own_version
 from simfl.learning.codecs.messages import Coding
 from simfl.learning.cohort_size import cohort_jobs, evaluation_rows
@@ -24,9 +20,6 @@ from simfl.learning.padded_cohorts import Shape
 from simfl.learning.sums import SUMS
 from simfl.provenance.journal import make_key
 from simfl.scenario.scenario import Scenario
-
-_INSTALLED = {Path(sysconfig.get_path(one)) for one in ("stdlib", "purelib", "platlib")}
-_VERSIONED = ("simfl", "torch", "torchvision", "builtins", "abc", "typing", "collections")
 
 
 def numeric_platform(network: Network, shapes: Collection[Shape] = ()) -> dict[str, Any]:
@@ -96,52 +89,8 @@ def root_key(
         sorted(content["model"].items(), key=str),
         repr(algorithm),
         content["algorithm"].get("non_finite"),
-        [_source_of(part) for part in (algorithm, model)],
+        [source_of(part) for part in (algorithm, model)],
         shards_digest,
-        *[(repr(one), None if one is None else _source_of(one)) for one in codecs],
+        *[(repr(one), None if one is None else source_of(one)) for one in codecs],
         *([model.content()] if isinstance(model, Model) and model.content() else []),
     )
-
-
-def _source_of(part: Any) -> str:
-    """The source text of a user's own part: its classes, and everything they import.
-
-    Shipped and installed modules count by version, except those of the part's base classes.
-    """
-    owner = part if inspect.isclass(part) else getattr(part, "func", type(part))
-    waiting = [inspect.getmodule(one) for one in owner.__mro__ if not _is_versioned(one.__module__)]
-    texts: dict[str, str] = {}
-    while waiting:
-        module = waiting.pop(0)
-        if module is not None and module.__name__ not in texts:
-            file = getattr(module, "__file__", None)
-            texts[module.__name__] = Path(file).read_text("utf-8") if file else str(module)
-            waiting.extend(one for one in _imported(module) if _is_own(one))
-    return "\n".join(texts.values())
-
-
-def _imported(module: ModuleType) -> list[ModuleType]:
-    """The modules of a module's names, or those that these come from, in their order."""
-    found = []
-    for value in vars(module).values():
-        origin = value if inspect.ismodule(value) else sys.modules.get(_module_name(value))
-        if origin is not None and origin is not module:
-            found.append(origin)
-    return found
-
-
-def _module_name(value: Any) -> str:
-    name = getattr(value, "__module__", None)
-    return name if isinstance(name, str) else ""
-
-
-def _is_versioned(name: str) -> bool:
-    return name.partition(".")[0] in _VERSIONED
-
-
-def _is_own(module: ModuleType) -> bool:
-    """Whether a module is a user's Python file, neither shipped nor installed."""
-    file = getattr(module, "__file__", None)
-    if _is_versioned(module.__name__) or file is None or not file.endswith(".py"):
-        return False
-    return not any(Path(file).is_relative_to(folder) for folder in _INSTALLED)

@@ -507,5 +507,6 @@ def _unlike(folder: Path, simulation: Simulation) -> str:
         return f"holds another scenario's run{where}; resume it with its own"
     return (
         "holds a run of this scenario, but a file that it names (data, a trace, a profile, a part"
-        " of one's own) has another content now; --overwrite runs it anew"
+        " of one's own, or a module that this part imports) has another content now; --overwrite"
+        " runs it anew"
     )

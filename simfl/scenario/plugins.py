@@ -56,7 +56,7 @@ def import_class(name: str, base_dir: Path) -> type:
             raise
         place = raised_at(error)
         cause = f"{place}: {deed(error)}" if place else deed(error)
-        accepted = "a module that can be imported"
+        accepted = f"a module that can be imported{_neighbour(error, file)}"
         raise PluginError(f"{name!r}, which cannot be imported ({cause})", accepted) from error
     found = getattr(module, class_name, None)
     if inspect.isclass(found):
@@ -72,6 +72,22 @@ def import_class(name: str, base_dir: Path) -> type:
     message = f"{name!r}, a module without the class {class_name!r}{nearest(class_name, classes)}"
     few = ": " + ", ".join(classes) if 0 < len(classes) <= MOST_NAMED else ""
     raise PluginError(message, f"a class of that module{few}")
+
+
+def _neighbour(error: BaseException, file: Path | None) -> str:
+    """A hint if what could not be imported lies beside the part's file."""
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    top = (missing or "").partition(".")[0]
+    if file is None or not top:
+        return ""
+    folder = file.absolute().parent
+    beside = [one for one in (folder / f"{top}.py", folder / top) if one.exists()]
+    if not beside:
+        return ""
+    return (
+        f"; {beside[0].name} lies beside the file, but Python does not look there: begin the"
+        f" command with PYTHONPATH={folder}"
+    )
 
 
 def users_code(error: BaseException) -> str | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from simfl.common.files import replacing
+from simfl.common.own_code import own_files
 from simfl.study.studyfile import Study
 
 FINISHED = "finished.json"
@@ -33,25 +34,31 @@ def is_finished(study: Study, folder: Path, data_root: Path | None = None) -> bo
     """
     try:
         known = json.loads((folder / FINISHED).read_bytes())
-        return bool(known == _content(study, folder, data_root))
-    except (OSError, ValueError, RecursionError):
+        code = [Path(one) for one in known["code"]]
+        return bool(known == _content(study, folder, data_root, code))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
 
 def set_finished(study: Study, folder: Path, data_root: Path | None = None) -> None:
     """Record that every run of the study has ended and is in its table."""
-    content = _content(study, folder, data_root)
+    content = _content(study, folder, data_root, own_files())
     if content is not None:
         with replacing(folder / FINISHED) as partial:
             partial.write_text(json.dumps(content))
 
 
-def _content(study: Study, folder: Path, data_root: Path | None) -> dict[str, Any] | None:
-    """What a finished study depends on, as JSON; None if that cannot be determined."""
+def _content(
+    study: Study, folder: Path, data_root: Path | None, code: Iterable[Path]
+) -> dict[str, Any] | None:
+    """What a finished study depends on, as JSON; None if that cannot be determined.
+
+    `code` are the files of own code that were imported when its runs were planned.
+    """
     base = study.base.where().source
     texts = set(filter(None, [*_texts(study.content), *_texts(base.content)]))
     if any(_MODULE.fullmatch(one) and ".py:" not in one for one in texts):
-        return None  # it is unknown where it lies and what it imports
+        return None  # it may be installed, and then its files are not known
     package = Path(__file__).parents[1]
     files = [*package.rglob("*.py"), *package.rglob("*.yaml")]
     files += (package.parent / "devices").glob("*.yaml")
@@ -68,6 +75,7 @@ def _content(study: Study, folder: Path, data_root: Path | None) -> dict[str, An
         "study": study.content,
         "scenario": base.content,
         "made_of": _stamps(files),
+        "code": _stamps(code),
         "gathered": _stamps(gathered),
     }
     plain: dict[str, Any] = json.loads(json.dumps(content))

@@ -93,7 +93,7 @@ def test_any_change_has_it_planned_and_gathered_again(
 
 
 def test_a_study_with_runs_to_do_or_with_a_module_somewhere_is_not_finished(tmp_path: Path) -> None:
-    """Nobody knows where a module lies and what it imports."""
+    """A module may be installed, and then nobody knows its files."""
     session(tmp_path, seeds=[1]).collect()
 
     assert not (tmp_path / "out" / FINISHED).exists()
