@@ -77,10 +77,14 @@ def test_rounds_of_clients_without_memory_fail_where_they_may(sharing: str, tmp_
         f"population.access_sharing={{name: {sharing}}}",
         "population.groups=[{device: tiny, link: wifi5_ac, share: 0.5},"
         "{device: rpi_4b, link: wifi5_ac, share: 0.5}]",
+        # Who crashes, which nobody does in time, is noticed late; who lacks memory says so.
+        "population.faults={clients: {works: {mean_s: 1e9}, broken: {mean_s: 1}}}",
+        "population.noticed_after_s=1000",
     )
 
     run = simfl.run(scenario, tmp_path / "run")
 
+    assert run.rounds["time_s"].max() < 1000
     tiny = set(run.clients.loc[run.clients["device"] == "tiny", "client"])
     failed, downloads = run.details("out_of_memory"), run.details("download")
     downloads = downloads[downloads["client"].isin(tiny)]

@@ -383,6 +383,7 @@ def _world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> W
         return replace(
             world,
             message_loss=population.message_loss,
+            noticed_after_s=population.noticed_after_s,
             uplink_codec=parts[("population", "uplink_codec")],
             downlink_codec=parts[("population", "downlink_codec")],
             access_sharing=parts[("population", "access_sharing")],

@@ -290,6 +290,7 @@ def _troubles(one: Composition) -> Found:
         yield ("population", "batteries"), "no device has a battery"
     if population.memory is None:
         yield ("population", "memory"), "no client runs out of memory: the run would be refused"
+    yield from _nothing_to_notice(one)
     loss, section = population.message_loss, ("population", "message_loss")
     crossed = one.protocol.hierarchical or world.behind_backhaul
     links = [*world.links, world.backhaul] if crossed else world.links
@@ -300,6 +301,20 @@ def _troubles(one: Composition) -> Found:
             yield (*section, key), "with probability 0 no message is lost"
     elif loss.probability is None and not any(link.loss_probability for link in links):
         yield section, "no link model loses messages, and no probability is given"
+
+
+def _nothing_to_notice(one: Composition) -> Found:
+    """When no client round can end without an update."""
+    population = one.population
+    leaves = any(_said(model, "leaves", True) for model in in_use(one.parts, AVAILABILITY))
+    may_break_off = (
+        (leaves and population.leaving != "ignore")
+        or population.faults.clients is not None
+        or (population.batteries is not None and not _without_batteries(one.world))
+        or (population.message_loss is not None and population.message_loss.probability != 0)
+    )
+    if not may_break_off:
+        yield ("population", "noticed_after_s"), "no client round is ever broken off"
 
 
 def _work(one: Composition) -> Found:

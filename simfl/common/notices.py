@@ -218,6 +218,11 @@ ADVICE = {
         "use a longer protocol.patience.deadline_s (the log's rows of `late` say by how many"
         " seconds each came too late), late: carry_over, or less work for slow devices"
     ),
+    "noticed_at_once": (
+        "set population.noticed_after_s to the server's time-out: until then failures make rounds"
+        " shorter, so seconds and joules with and without failures are not comparable; methods"
+        " under the same failures are"
+    ),
     "saturated_queues": (
         "edge servers get less participation than the scheduling rule guarantees them: use fewer"
         " in flight (protocol.concurrency), or a smaller guaranteed share (decisions.scheduling)"

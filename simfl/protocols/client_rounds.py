@@ -71,8 +71,8 @@ class ClientRounds:
 
     @property
     def warnings(self) -> list[Notice]:
-        """The warnings of the allocation."""
-        return self._allocating.warnings
+        """The warnings of the allocation, and of waits that failures shortened."""
+        return [*self._allocating.warnings, *self._dispatcher.fates.warnings()]
 
     def fates(self) -> dict[str, int]:
         """The number of rounds that have ended by now, by fate (`FATES`)."""
@@ -170,6 +170,8 @@ class ClientRounds:
                 self._dispatcher.fates.received(server, int(there.sum()))
                 raise
         del self._under_way[id(cohort)]
+        if not self._setting.world.noticed_after_s:
+            self._dispatcher.fates.waited(closed_s, shortened=cohort.given_up(closed_s))
         if not server.is_edge:
             self._observations.arrived(server, self._setting.clock.now_s - now_s)
         versions = np.full(clients.size, ref.version, dtype=np.int64)

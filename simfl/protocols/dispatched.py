@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import simpy
 
-from simfl.common.arrays import BoolArray, FloatArray
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.protocols.clock import Clock
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.observations import ClientReports
@@ -24,7 +24,9 @@ Late = Callable[[BoolArray], None]
 class Dispatched:
     """Clients of one `server` whose rounds began together, and which of them are waited for.
 
-    `ends_s` (clients,): when each reports or gives up; inf: not known yet, as over shared channels.
+    `ends_s` (clients,): when each reports or its round is broken off; inf: not known yet, as over
+    shared channels. The server gives up clients whose rounds are broken off `noticed_after_s`
+    (clients,) later.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class Dispatched:
         timeline: Timeline,
         idle_w: FloatArray,
         ends_s: FloatArray,
+        noticed_after_s: FloatArray,
         servers: Servers,
         server: ServerId,
         clock: Clock,
@@ -39,7 +42,8 @@ class Dispatched:
         self.begun_s = clock.now_s
         self._timeline = timeline
         self._idle_w = idle_w
-        self._ends_s = ends_s
+        self._noticed_after_s = noticed_after_s
+        self._ends_s = self._noticed(np.arange(ends_s.size), ends_s)
         self._servers = servers
         self._server = server
         self._clock = clock
@@ -92,8 +96,18 @@ class Dispatched:
             tell(late)
 
     def ends(self, place: int, now_s: float) -> None:
-        """A client has reported or given up."""
-        self._ends_s[place] = now_s
+        """A client reports now, or its round is broken off."""
+        self._ends_s[place] = self._noticed(np.array([place]), np.array([now_s]))[0]
+
+    def given_up(self, time_s: float) -> bool:
+        """Whether the server gave a client up at this time."""
+        return bool((np.isinf(self.arrives_s) & (self._ends_s == time_s)).any())
+
+    def _noticed(self, places: IntArray, ends_s: FloatArray) -> FloatArray:
+        """When the server knows of the ends of these rounds."""
+        broken_off = np.isinf(self._timeline.arrives_s[places])
+        known_s: FloatArray = ends_s + np.where(broken_off, self._noticed_after_s[places], 0.0)
+        return known_s
 
     def tell(self, place: int) -> None:
         """Informs the waiters or, once the round has closed, its followers."""

@@ -149,8 +149,9 @@ class Dispatcher:
         return self._world.client_sharing.contended
 
     def free_s(self, clients: IntArray) -> FloatArray:
-        """Since when clients have been free, or when they will be; inf: not known yet."""
-        return self._idle.free_s(clients)
+        """Since when clients are free as far as their server knows, or will be; inf: unknown."""
+        free_s: FloatArray = np.maximum(self._idle.free_s(clients), self.fates.given_up_s[clients])
+        return free_s
 
     def radio_idle_s(self, clients: IntArray) -> FloatArray:
         """Seconds since each client's last message, now or when it will be free; inf: asleep."""
@@ -293,10 +294,23 @@ class Dispatcher:
     def _end(
         self, orders: Orders, timeline: Timeline, places: IntArray, ends_s: FloatArray
     ) -> None:
-        """Count rounds that end, except those that fail for lack of memory."""
+        """The rounds of `places` end. Counts them, except those that fail for lack of memory."""
+        after_s = self._noticed_after_s(orders)[places]
+        unnoticed = np.isinf(timeline.arrives_s[places]) & (after_s > 0)
+        clients = timeline.actors[places[unnoticed]]
+        self.fates.given_up_s[clients] = (ends_s + after_s)[unnoticed]
         if not orders.query:
             has_memory = orders.lacking_bytes[places] == 0
             self.fates.end(timeline, places[has_memory], ends_s[has_memory])
+
+    def _noticed_after_s(self, orders: Orders) -> FloatArray:
+        """How long the server waits for each client whose round is broken off.
+
+        A client without memory for training says so at once.
+        """
+        after_s = self._world.noticed_after_s
+        found: FloatArray = np.where(orders.lacking_bytes > 0, 0.0, after_s)
+        return found
 
     def _out_of_memory(self, orders: Orders, places: IntArray, times_s: FloatArray) -> None:
         """End the rounds of those of `places` that have the model but lack memory to train it."""
@@ -446,7 +460,9 @@ class Dispatcher:
 
     def _dispatched(self, orders: Orders, timeline: Timeline, ends_s: FloatArray) -> Dispatched:
         idle_w = self._world.power_idle_w[orders.clients]
-        return Dispatched(timeline, idle_w, ends_s, self._servers, orders.server, self._clock)
+        after_s = self._noticed_after_s(orders)
+        about = self._servers, orders.server, self._clock
+        return Dispatched(timeline, idle_w, ends_s, after_s, *about)
 
     def _check_ends(self, clients: IntArray, plan: RoundPlan) -> None:
         stages_s = np.stack([plan.download_s, plan.compute_s, plan.upload_s])

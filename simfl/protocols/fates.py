@@ -1,10 +1,15 @@
-"""The fates of clients' rounds: whose updates reach their servers, and why others do not."""
+"""The fates of clients' rounds: whose updates reach their servers, why others do not, and when
+servers know.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 
 from simfl.common.arrays import FloatArray, IntArray
+from simfl.common.notices import Notice, notice
 from simfl.protocols.timeline import NOT_STOPPED, Timeline
 from simfl.system.interruptions import CAUSES
 from simfl.system.server_id import ServerId
@@ -19,13 +24,17 @@ class Fates:
     """Counts the rounds of this many clients by fate; queries do not count.
 
     A client has one round at a time, so `end` is called for each only after its previous one has
-    ended.
+    ended. `given_up_s` (clients,): when the server gives up each client's last round that was
+    broken off; -inf: at once.
     """
 
     def __init__(self, clients: int) -> None:
         self._counts: IntArray = np.zeros(len(FATES), dtype=np.int64)
         self._last: IntArray = np.full(clients, ARRIVED)
         self._last_ends_s: FloatArray = np.full(clients, np.inf)
+        self.given_up_s: FloatArray = np.full(clients, -np.inf)
+        self._waits = self._shortened = 0
+        self._first_shortened_s: float | None = None
         # Updates that each edge server has received and not yet passed on to the cloud.
         self._unreported: dict[ServerId, int] = {}
 
@@ -53,6 +62,24 @@ class Fates:
         """So many rounds whose updates have arrived were in vain: their server lost them."""
         self._counts[ARRIVED] -= rounds
         self._counts[UNHEARD] += rounds
+
+    def waited(self, closed_s: float, *, shortened: bool) -> None:
+        """A server has stopped waiting for clients, because one failed at that moment or not."""
+        self._waits += 1
+        if shortened:
+            self._shortened += 1
+            if self._first_shortened_s is None:
+                self._first_shortened_s = closed_s
+
+    def warnings(self) -> Iterator[Notice]:
+        """A warning if failures have shortened waits."""
+        if self._shortened:
+            message = (
+                f"{self._shortened} of {self._waits} times the server stopped waiting for clients"
+                " at the moment when one left, crashed, ran empty or lost a message for good,"
+                " although nobody told it"
+            )
+            yield notice("noticed_at_once", message, self._shortened, self._first_shortened_s)
 
     def counts(self, now_s: float) -> dict[str, int]:
         """The number of rounds that have ended by now, by fate."""

@@ -5,7 +5,8 @@ Absences and crashes are fixed by the seed; a battery's course follows from what
 Choices
 1. A client that leaves in mid-round continues (`ignore`), continues when it is back (`pause`: it
    works only while it is present, as in FLASH, WWW 2021), or drops its round (`abort`).
-2. A crash ends the round, and so does a battery that runs empty. The server notices at once.
+2. A crash ends the round, and so does a battery that runs empty. The server notices that after
+   `population.noticed_after_s`.
 3. An interrupted message is lost, with all attempts begun so far; a paused one continues where it
    stopped.
 4. An absent client draws its idle power, whatever it was doing.

@@ -56,16 +56,16 @@ class World:
     downlink once more. `compute_noise` (one for all, or a column) and `transfer_noise` are the
     sigmas of lognormal factors with mean 1 on each computation's and each transfer's duration;
     `jitter` multiplies the links' own sigmas of the factor on their latency; `fades` False leaves
-    radio channels at their mean. Without `message_loss` every message arrives. A computation's
-    duration has another factor, `straggler_shift` + `straggler_mean` * Exp(1), the shifted
-    exponential of Lee et al., IEEE T-IT 2018. `example_bits` is the stored size of one example,
-    None if not given. `lacking_bytes` is the memory that clients lack for training, 0 if it
-    suffices; None: it suffices for all. `access_sharing` is the sharing rule at an access point,
-    `medium_index` (None: `link_index`) the medium of each client, `band_share` its share of a band,
-    `backhaul_sharing` the sharing rule of edge servers on the backhaul. `behind_backhaul`: there
-    are no edge servers, and clients' messages to the cloud cross the backhaul behind their access
-    point. `electricity` is that of the clients and, last, of the servers. `profiles` are the files
-    behind the machines.
+    radio channels at their mean. Without `message_loss` every message arrives. A server gives a
+    client whose round was broken off up after `noticed_after_s`. A computation's duration has
+    another factor, `straggler_shift` + `straggler_mean` * Exp(1), the shifted exponential of Lee et
+    al., IEEE T-IT 2018. `example_bits` is the stored size of one example, None if not given.
+    `lacking_bytes` is the memory that clients lack for training, 0 if it suffices; None: it
+    suffices for all. `access_sharing` is the sharing rule at an access point, `medium_index` (None:
+    `link_index`) the medium of each client, `band_share` its share of a band, `backhaul_sharing`
+    the sharing rule of edge servers on the backhaul. `behind_backhaul`: there are no edge servers,
+    and clients' messages to the cloud cross the backhaul behind their access point. `electricity`
+    is that of the clients and, last, of the servers. `profiles` are the files behind the machines.
     """
 
     streams: Streams
@@ -90,6 +90,7 @@ class World:
     jitter: float = 1.0
     fades: bool = True
     message_loss: MessageLoss | None = None
+    noticed_after_s: float = 0.0
     straggler_shift: float = 1.0
     straggler_mean: float = 0.0
     example_bits: float | None = None

@@ -225,6 +225,7 @@ MIXES = st.fixed_dictionaries(
                 "transfer_noise": st.just(0.1),
                 "availability": AVAILABILITIES,
                 "leaving": st.sampled_from(["ignore", "pause", "abort"]),
+                "noticed_after_s": st.sampled_from([0.0, 0.05]),
                 "message_loss": st.none()
                 | st.builds(
                     lambda probability, attempts: {

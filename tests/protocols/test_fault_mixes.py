@@ -103,6 +103,7 @@ POPULATIONS = st.fixed_dictionaries(
         "edges": st.integers(1, 3),
         "availability": AVAILABILITIES,
         "leaving": st.sampled_from(["ignore", "pause", "abort"]),
+        "noticed_after_s": st.sampled_from([0.0, 0.05]),
         "message_loss": st.none()
         | st.builds(
             lambda probability: {"probability": probability, "timeout_s": 0.01, "attempts_max": 2},

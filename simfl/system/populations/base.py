@@ -88,6 +88,12 @@ class Population(ABC):
     faults: Annotated[Faults, "crashes and repairs of clients, edge servers and links"] = field(
         default_factory=Faults
     )
+    noticed_after_s: Annotated[
+        float,
+        ">= 0",
+        "seconds until the server gives up a client that left, crashed, ran empty or lost a message"
+        " for good, as after a time-out; 0: at once",
+    ] = 0.0
     memory: Annotated[
         Literal["drop"] | None,
         "clients with too little memory for training; null: the run is refused; drop: their"
