@@ -192,6 +192,88 @@ def test_a_run_warns_of_its_populations_own_figures(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("population", "key", "told"),
+    [
+        (
+            {"batteries": {"plug_in_s": 22}},
+            "batteries.plug_in_s",
+            "found 22, which is 00:00:22; in",
+        ),
+        (
+            {"batteries": {"plug_in_s": "22:00", "unplug_s": 6.5}},
+            "batteries.unplug_s",
+            'then "06:30"',
+        ),
+        ({"batteries": {"plug_in_s": "22:00", "unplug_s": 0}}, None, ""),
+        (
+            {"availability": {"name": "daily_absence", "from_s": 9, "to_s": "13:00"}},
+            "availability.from_s",
+            'then "09:00"',
+        ),
+        (
+            {"availability": {"name": "daily_absence", "from_s": 9, "to_s": 13, "period_s": 20}},
+            None,
+            "",
+        ),
+        ({"availability": {"name": "absence", "from_s": 9}}, None, ""),
+        (
+            {
+                "availability": {
+                    "name": "renewal",
+                    "present": {"mean_s": 9},
+                    "absent": {"mean_s": 9},
+                    "diurnal": {"peak_s": 4},
+                }
+            },
+            "availability.diurnal.peak_s",
+            'then "04:00"',
+        ),
+    ],
+    ids=str,
+)
+def test_hours_where_seconds_belong_are_warned_of(
+    population: dict[str, Any], key: str | None, told: str
+) -> None:
+    """Times of every day; 0 is midnight, and a period of 20 s has no hours."""
+    phones = {"groups": [{"device": "phone_high_sd865", "link": "lte_2021", "count": 8}]}
+
+    found = foreseen(assemble(small(population={**phones, **population}), Options(device="cpu")))
+
+    messages = [one.message for one in found if one.kind == "implausible_figures"]
+    assert len(messages) == (key is not None)
+    assert all(f"population.{key}: " in one and told in one for one in messages)
+
+
+@pytest.mark.parametrize(
+    ("targets", "said"),
+    [
+        (np.arange(40) % 7 * 1.0, "only 7 different whole numbers, as real numbers"),
+        (np.eye(5)[np.arange(40) % 5], "rows of 5 numbers with a single 1 each (one-hot)"),
+        (np.arange(40) % 7 + 0.5, None),
+        (np.arange(40) * 1.0, None),
+        (np.arange(40) % 7 - 3.0, None),
+        (np.arange(40) % 7, None),
+        (np.arange(80).reshape(40, 2) // 3 % 2 * 1.0, None),
+        (np.ones((40, 2)), None),
+    ],
+)
+def test_classes_stored_as_real_numbers_are_warned_of(
+    tmp_path: Path, targets: np.ndarray, said: str | None
+) -> None:
+    """Such a regression is likely meant as a classification."""
+    inputs = np.random.default_rng(0).normal(size=(40, 3))
+    both = {part: {f"x_{part}": inputs, f"y_{part}": targets} for part in ("train", "test")}
+    np.savez(tmp_path / "set.npz", **both["train"], **both["test"])
+    data = {"name": "npz", "path": str(tmp_path / "set.npz"), "partition": "iid"}
+
+    found = foreseen(assemble(small(data=data, model="linear", population={"clients": 4})))
+
+    told = [one.message for one in found if one.kind == "perhaps_classes"]
+    assert len(told) == (said is not None)
+    assert all(one.startswith(f"the targets are {said}") for one in told)
+
+
 def test_no_shipped_population_has_an_implausible_figure() -> None:
     """Whatever it says itself."""
     scenarios = [simfl.Scenario.from_yaml(one) for one in shipped_scenarios().values()]

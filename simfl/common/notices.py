@@ -133,6 +133,10 @@ ADVICE = {
         " outputs that are never trained still cost bytes and operations"
     ),
     "one_class": "check the labels: any model that always predicts this label has an accuracy of 1",
+    "perhaps_classes": (
+        "for a classification store whole numbers of an integer type; nothing is wrong if they are"
+        " amounts, such as counts or grades"
+    ),
     "equal_targets": (
         "use the loss, which is valid, or test on examples with several values; rules that need"
         " an accuracy (stop.accuracy, targets) are never met"

@@ -4,12 +4,14 @@ devices beyond what they were calibrated with.
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass
+
 import numpy as np
 
 from simfl.assembly.simulation import Simulation
 from simfl.common.notices import Notice, notice
 from simfl.system.accelerator import Accelerator
-from simfl.system.implausible import implausible_figures, implausible_keys
+from simfl.system.implausible import hours_as_seconds, implausible_figures, implausible_keys
 from simfl.system.provenance import (
     profile_of,
     unmeasured_kinds,
@@ -61,10 +63,13 @@ def unverified(simulation: Simulation) -> list[Notice]:
 def implausible(simulation: Simulation) -> list[Notice]:
     """Figures of profiles, or of the population's own keys, that are off by orders of magnitude."""
     lines = implausible_figures(simulation.world.profiles)
-    for key, told in implausible_keys(simulation.parts[("population",)]):
-        lines.append(
-            str(simulation.scenario.where("population", *key.split(".")).error("", "", told))
-        )
+    population: tuple[str | int, ...] = ("population",)
+    found = [(population, *one) for one in implausible_keys(simulation.parts[population])]
+    for keys, part in simulation.parts.items():
+        if keys[:1] == population and is_dataclass(part):
+            found += [(keys, *one) for one in hours_as_seconds(part)]
+    for keys, key, told in found:
+        lines.append(str(simulation.scenario.where(*keys, *key.split(".")).error("", "", told)))
     if not lines:
         return []
     more = len(lines) - MOST_NAMED

@@ -2,8 +2,40 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from simfl.assembly.simulation import Simulation
 from simfl.common.notices import Notice, notice
+
+MOST_CLASSES = 100
+"""Targets of so many different whole numbers, or fewer, may be classes."""
+
+
+def perhaps_classes(simulation: Simulation) -> list[Notice]:
+    """Targets that are whole numbers in a type of real numbers, or have one 1 per row."""
+    data = simulation.partitioned.data
+    if data.task != "regression" or not simulation.algorithm.learns:
+        return []
+    held = [examples.targets.cpu().numpy() for examples in simulation.partitioned.clients]
+    targets = np.concatenate([*held, data.test.targets.cpu().numpy()])
+    if not targets.size or (targets != np.round(targets)).any() or (targets < 0).any():
+        return []
+    columns = targets.shape[1] if targets.ndim > 1 else 1
+    if columns > 1:
+        ones = bool((targets.max(axis=1) == 1).all() and (targets.sum(axis=1) == 1).all())
+        what = f"rows of {columns} numbers with a single 1 each (one-hot)"
+        labels = "y.argmax(axis=1)"
+    else:
+        kinds = np.unique(targets).size
+        ones = 1 < kinds <= min(MOST_CLASSES, targets.size // 4)
+        what, labels = f"only {kinds} different whole numbers, as real numbers", "y.astype('int64')"
+    if not ones:
+        return []
+    message = (
+        f"the targets are {what}, and are learned as a regression (R^2 instead of accuracy); as"
+        f" classes they would be {labels}"
+    )
+    return [notice("perhaps_classes", message)]
 
 
 def equal_targets(simulation: Simulation) -> list[Notice]:

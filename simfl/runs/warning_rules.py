@@ -24,7 +24,7 @@ from simfl.runs.absences import left_before, nobody_left
 from simfl.runs.grid_hours import charged_at_other_hours
 from simfl.runs.hardware_warnings import beyond_calibration, implausible, unverified
 from simfl.runs.learning_nothing import not_learning
-from simfl.runs.regressions import equal_targets, equal_targets_of_clients
+from simfl.runs.regressions import equal_targets, equal_targets_of_clients, perhaps_classes
 from simfl.runs.target_warnings import target_at_once, target_missed
 from simfl.runs.unused_clients import edge_servers_left_out, never_took_part
 from simfl.runs.wasted_rounds import mostly_late, mostly_lost
@@ -79,6 +79,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _untrained_classes,
         _labels_with_gaps,
         _one_class,
+        perhaps_classes,
         equal_targets,
         equal_targets_of_clients,
         _few_test_examples,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simfl.study.figures import Bounds
-from simfl.study.targets import target_of
+from simfl.study.targets import asked_by, target_of
 
 Row = Mapping[Any, Any]
 """A row of a table, as from `to_dict("records")`."""
@@ -116,9 +116,11 @@ def in_words(median: float, above: float) -> str:
 
 def of_run(run: Row, metric: str) -> Any:
     """A figure of one run; for a target that it missed, what the run had spent at its end."""
-    value, target = run.get(metric), target_of(metric)
-    if target is None or value is None or not math.isnan(value):
+    value, target, asked = run.get(metric), target_of(metric), asked_by(metric)
+    if target is None or asked is None or value is None or not math.isnan(value):
         return value
+    if run.get("status") != "diverged" and math.isnan(run.get(asked[1], 0.0)):
+        return "-"  # never evaluated
     return in_words(math.nan, run[target.spent])
 
 
@@ -134,7 +136,8 @@ def reached_columns(metrics: Sequence[str]) -> dict[str, str]:
 
 def reached(setting: Row, metric: str) -> str:
     """In how many runs of a row of `point_means` a target was met, such as "2/3"."""
-    return f"{setting[f'{metric}_count']}/{setting[f'{metric}_runs']}"
+    count, runs = setting[f"{metric}_count"], setting[f"{metric}_runs"]
+    return f"{count}/{runs}" if runs else "not evaluated"
 
 
 def race(comparison: Row) -> str:

@@ -89,7 +89,9 @@ def _of_metric(of_setting: pd.DataFrame, metric: str, of_all: float) -> dict[str
         median_ends = median_interval(every, spent, CONFIDENCE)
     else:
         shown = values
-    one_model = "loss" in runs and not differ(runs["loss"].to_numpy(dtype=float)[None])
+    one_model = (
+        "loss" in runs and len(runs) and not differ(runs["loss"].to_numpy(dtype=float)[None])
+    )
     step = 0.0 if one_model or is_yes_or_no(metric, shown) else of_all
     low, high = mean_interval(shown, metric, step=step, bounds=bounds_in(runs, metric))
     return {
@@ -98,7 +100,9 @@ def _of_metric(of_setting: pd.DataFrame, metric: str, of_all: float) -> dict[str
         f"{metric}_low": low,
         f"{metric}_high": high,
         f"{metric}_count": values.size,
-        f"{metric}_runs": len(completed(of_setting)) + ended_badly(of_setting),
+        f"{metric}_runs": len(completed(of_setting)) + ended_badly(of_setting)
+        if target_of(metric) is None
+        else len(runs),
         f"{metric}_median": median,
         f"{metric}_above": above,
         f"{metric}_median_low": median_ends[0],

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from simfl.common.arrays import FloatArray
+from simfl.common.arrays import BoolArray, FloatArray
 
 TARGETS = {
     "time": ("time_s", "s"),
@@ -80,9 +80,25 @@ def ended_badly(table: pd.DataFrame) -> int:
 def judged(table: pd.DataFrame, metric: str) -> pd.DataFrame:
     """The runs by which a figure is judged: those that completed.
 
-    For a target, also those that diverged: they met it before or never will.
+    For a target, also those that diverged: they met it before or never will; but not those of which
+    no version was evaluated, so that nobody knows whether it met the target.
     """
-    return completed(table) if target_of(metric) is None else table
+    return completed(table) if target_of(metric) is None else table[~unevaluated(table, metric)]
+
+
+def unevaluated(table: pd.DataFrame, metric: str) -> BoolArray:
+    """Which runs were never evaluated by the figure of a target, and so neither met nor missed it.
+
+    A run that diverged did miss it.
+    """
+    asked = asked_by(metric)
+    if asked is None or asked[1] not in table:
+        return np.zeros(len(table), dtype=bool)
+    unknown = table[asked[1]].isna() & table[metric].isna()
+    if "status" in table:
+        unknown &= table["status"] != "diverged"
+    found: BoolArray = unknown.to_numpy(dtype=bool)
+    return found
 
 
 def is_known(table: pd.DataFrame, metric: str) -> bool:
@@ -93,11 +109,14 @@ def is_known(table: pd.DataFrame, metric: str) -> bool:
 
 
 def ends(runs: pd.DataFrame, metric: str) -> FloatArray:
-    """What each run had spent at its end, in the target's unit; NaN if the table lacks it."""
+    """What each run had spent at its end, in the target's unit.
+
+    NaN if the table lacks it, and for a run that was never evaluated.
+    """
     target = target_of(metric)
     if target is None or target.spent not in runs:
         return np.full(len(runs), np.nan)
-    return runs[target.spent].to_numpy(dtype=float)
+    return np.where(unevaluated(runs, metric), np.nan, runs[target.spent].to_numpy(dtype=float))
 
 
 def median_and_bound(values: FloatArray, ends: FloatArray) -> tuple[float, float]:

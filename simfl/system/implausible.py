@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
+from simfl.common.time_of_day import DAY_S, shown
+from simfl.system.availability.daily_absence import DailyAbsence
+from simfl.system.availability.diurnal import Diurnal
 from simfl.system.catalogue import Profile
+from simfl.system.charging import Charging
 from simfl.system.populations.base import Population
 from simfl.system.profile_text import placed
 
@@ -77,6 +82,10 @@ OF_POPULATION: dict[str, Bounds] = {
 """By the key of a population that contains figures itself, such as `paper`."""
 
 
+_OF_EVERY_DAY = (Charging, DailyAbsence, Diurnal)
+_TIMES_OF_DAY = ("plug_in_s", "unplug_s", "from_s", "to_s", "peak_s")
+
+
 def implausible_figures(profiles: Sequence[Profile]) -> list[str]:
     """A line for each figure beyond its bounds: file, line, key, value, and likely cause."""
     return [line for profile in profiles for line in _of(profile)]
@@ -102,6 +111,26 @@ def implausible_keys(population: Population) -> Iterator[tuple[str, str]]:
             figures = figures[:, 1]
         if told := _beyond(bounds, figures.tolist()):
             yield key, told
+
+
+def hours_as_seconds(part: Any) -> Iterator[tuple[str, str]]:
+    """Each time of every day in a part, as 22, that is likely one in hours: its key, and the cause.
+
+    22 is 22 seconds after midnight.
+    """
+    for field in fields(part):
+        value = getattr(part, field.name)
+        if is_dataclass(value):
+            yield from ((f"{field.name}.{key}", told) for key, told in hours_as_seconds(value))
+        elif (
+            isinstance(part, _OF_EVERY_DAY)
+            and getattr(part, "period_s", DAY_S) == DAY_S
+            and field.name in _TIMES_OF_DAY
+            and 1.0 <= value <= 24.0
+        ):
+            hours, minutes = divmod(round(60 * value), 60)
+            told = f"found {value:g}, which is {shown(value)}; in hours? then"
+            yield field.name, f'{told} "{hours % 24:02d}:{minutes:02d}"'
 
 
 def _beyond(bounds: Bounds, figures: Sequence[float]) -> str:

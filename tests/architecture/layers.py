@@ -119,7 +119,7 @@ ROOMS = {
     "runs.learning_nothing": _room("protocols assembly.simulation", "numpy"),
     "runs.unused_clients": _room("protocols assembly.simulation", "numpy"),
     "runs.wasted_rounds": _room("protocols assembly.simulation"),
-    "runs.regressions": _room("assembly.simulation"),
+    "runs.regressions": _room("assembly.simulation", "numpy"),
     "runs.absences": _room("system protocols assembly.simulation", "numpy"),
     "runs.grid_hours": _room("system assembly.simulation", "numpy"),
     "runs.hardware_warnings": _room("system assembly.simulation", "numpy"),

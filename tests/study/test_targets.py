@@ -124,6 +124,27 @@ def test_a_run_that_diverged_missed_its_target() -> None:
     assert against_oort(runs).loc["own", "pairs"] == 3
 
 
+def test_a_run_that_was_never_evaluated_did_not_miss_its_target() -> None:
+    """Nobody knows; a run that diverged before missed it."""
+    runs = censored_runs()
+    own = runs["selection"] == "own"
+    runs.loc[own, ["accuracy", TARGET]] = math.nan
+    runs.loc[own & (runs["seed"] == 3), "status"] = "diverged"
+
+    row, pair = settings(runs)["own"], against_oort(runs).loc["own"]
+
+    assert reached(row, TARGET) == "0/1"
+    assert (pair["pairs"], pair["first"], pair["behind"]) == (1, 0, 1)
+    unknown = runs[own].iloc[0].to_dict()
+    assert of_run(unknown, TARGET) == "-"
+    assert of_run({**unknown, "status": "diverged"}, TARGET) == "> 3"
+    some = runs[runs["seed"] < 3]
+    row, pair = settings(some)["own"], against_oort(some).loc["own"]
+    assert reached(row, TARGET) == "not evaluated"
+    assert in_cell(row, TARGET) == "-"
+    assert pair["pairs"] == 0
+
+
 def test_a_setting_that_missed_a_target_is_not_ranked() -> None:
     """It stands neither on the front nor above others, and is named."""
     runs = censored_runs()
