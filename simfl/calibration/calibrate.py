@@ -378,13 +378,16 @@ def _link_twins(measured: Measurements, catalogue: Catalogue, base: str) -> list
         accepted = "a link of the model fixed_rate"
         raise ScenarioError(str(measured.path), None, "--base-link", base, accepted)
     names = list(dict.fromkeys(one.link for one in transfers))
+    # Transfers of one link in one direction share their place, its signal and the other traffic.
+    links = [(one.link, one.direction) for one in transfers]
+    subjects = {link: number for number, link in enumerate(dict.fromkeys(links))}
     ways = [
         transfer_amounts(one.bytes, one.direction == "up", link.duty_cycle) for one in transfers
     ]
     rows = Rows(
         np.array([one.line for one in transfers]),
         np.array([names.index(one.link) for one in transfers]),
-        np.arange(len(transfers)),
+        np.array([subjects[link] for link in links]),
         np.array(ways),
         np.array([one.seconds for one in transfers]),
     )

@@ -205,7 +205,10 @@ def _added_w(device: Device, clock_hz: float | None) -> float:
 
 
 def _drawn_by(measured: Measurements) -> list[int]:
-    """What drew each row's watts, by number: a model that was trained, else the row itself."""
+    """What drew each row's watts, by number, so that rows of one subject share most of their error.
+
+    That is a model that was trained; an idle device, as one meter shows it; or else the row itself.
+    """
     trained = dict(
         zip(
             (one.line for one in measured.computations),
@@ -213,6 +216,9 @@ def _drawn_by(measured: Measurements) -> list[int]:
             strict=True,
         )
     )
-    whose: list[str | int] = [trained.get(one.line, one.line) for one in measured.draws]
+    whose: list[str | int | tuple[str, str]] = [
+        (one.device, one.meter or "") if one.state == "idle" else trained.get(one.line, one.line)
+        for one in measured.draws
+    ]
     numbers = {one: number for number, one in enumerate(dict.fromkeys(whose))}
     return [numbers[one] for one in whose]

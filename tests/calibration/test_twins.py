@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import simfl
 from simfl.calibration import twins
+from simfl.calibration.calibrate import calibrate
 from simfl.cli.app import app
 from simfl.runs.runfolder import LoadedRun
 from simfl.system.catalogue import Catalogue, CatalogueError, Profile
@@ -235,3 +236,18 @@ def test_intervals_of_the_base_that_no_row_tells_stay() -> None:
         "distribution": "lognormal",
     }
     assert float(written["processor.rates.dense"]["low"]) == pytest.approx(1.1e10)
+
+
+def test_repeated_transfers_of_one_link_count_as_little_more_than_one(tmp_path: Path) -> None:
+    """They share their place and its signal: twelve leave nearly as much open as two."""
+
+    def width(repeats: int) -> float:
+        rows = ["pi,up,1e6,0.83", "pi,down,4e6,0.84"] * repeats
+        made = calibrate(file_of(tmp_path, rows, "device,direction,bytes,seconds"), ["rpi_4b"])
+        link = made.twins[-1]
+        low, high = next(one for one in link.figures if one.key == "link.uplink_bps").interval
+        return float(np.log(high / low))
+
+    once, often = width(1), width(12)
+
+    assert 0.6 * once < often <= 1.05 * once

@@ -111,7 +111,22 @@ def test_how_far_models_differ_is_not_how_far_idle_watts_are_off(tmp_path: Path)
         np.log(np.divide(*active_w(tmp_path, unlike, 3)[::-1])), rel=0.1
     )
     its, theirs = (intervals(tmp_path, one, 3, often)["power_idle_w"] for one in (alike, unlike))
-    assert its == pytest.approx(theirs, rel=0.01) and 1.9 < its[0] < its[1] < 2.1
+    assert its == pytest.approx(theirs, rel=0.01) and 1.75 < its[0] < its[1] < 2.25
+
+
+def test_readings_of_one_meter_share_its_error_and_those_of_several_do_not(tmp_path: Path) -> None:
+    """Ten readings of an idle device by one meter leave nearly as much open as one."""
+
+    def width(rows: list[str]) -> float:
+        twin = calibrate(file_of(tmp_path, rows, f"{STATES},meter"), ["rpi_4b"]).twins[0]
+        low, high = next(one for one in twin.figures if one.key == "power_idle_w").interval
+        return float(np.log(high / low))
+
+    once, often = (width(["pi,idle,2.0,plug"] * count) for count in (1, 10))
+    several = width([f"pi,idle,2.0,plug_{number}" for number in range(10)])
+
+    assert 0.6 * once < often <= 1.05 * once
+    assert several < 0.5 * once
 
 
 def gpu_figures(folder: Path, rows: list[str], base: str = "jetson_nano") -> dict[str, Figure]:
