@@ -76,9 +76,7 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         title = f"{study.name}: means {sure}"
         over = {metric: hardware_intervals(runs, drawn, metric) for metric in metrics if draws}
         if draws:
-            title += (
-                f" over seeds; 90 % intervals of these means over hardware, {draws} drawn machines"
-            )
+            title += f" over seeds; 90 % intervals over machines and seeds, {draws} drawn machines"
         if factors:
             table = _means(means, factors, metrics, title, over)
         else:
@@ -143,7 +141,7 @@ def _means(
     title: str,
     over: Mapping[str, pd.DataFrame] | None = None,
 ) -> FigureTable:
-    """Settings with their means; intervals `over` hardware stand beside those over seeds."""
+    """Settings with their means; intervals `over` machines too stand beside those over seeds."""
     rest = len(means) - MOST_ROWS
     title = f"{title}; {rest} more in the Parquet file" if rest > 0 else title
     targets = reached_columns(metrics)
@@ -156,7 +154,7 @@ def _means(
         ]
         for one in told_apart(means.head(MOST_ROWS), factors).to_dict("records")
     ]
-    columns = [[f"{name} over seeds", f"{name} over hardware"] for name in metrics]
+    columns = [[f"{name} over seeds", f"{name} over machines too"] for name in metrics]
     named = [name for pair in columns for name in pair] if over else metrics
     return FigureTable(title, short_names(factors), ["runs", *named, *targets], rows)
 
@@ -170,7 +168,7 @@ def _of_one_setting(
     title = f"{name}: {runs} runs" if runs > 1 else f"{name}: one seed, no intervals over seeds"
     title += f", {draws} drawn machines" if draws else ""
     targets = reached_columns(metrics)
-    columns = [seeds, *(["over hardware (90 %)"] if over else [])]
+    columns = [seeds, *(["over machines too (90 %)"] if over else [])]
     rows = [[metric, *_cells(setting, metric, over)] for metric in metrics]
     empty = [""] * (len(columns) - 1)
     rows += [[said, reached(setting, metric), *empty] for said, metric in targets.items()]
@@ -178,7 +176,7 @@ def _of_one_setting(
 
 
 def _cells(setting: Row, metric: str, over: Mapping[str, pd.DataFrame]) -> list[str]:
-    """A figure of a setting: over the seeds and, if machines were drawn, over the hardware."""
+    """A figure of a setting: over the seeds and, if machines were drawn, over these too."""
     if metric not in over:
         return [in_cell(setting, metric)]
     its = over[metric].set_index("point").to_dict("index")[setting["point"]]
@@ -256,7 +254,7 @@ DIFFERENCE: dict[str, Callable[[Row], str]] = {
 }
 EFFECT: dict[str, Callable[[Row], str]] = {"effect size (95%)": effect_in_cell}
 OVER_HARDWARE: dict[str, Callable[[Row], str]] = {
-    "over hardware (90%)": lambda one: in_interval(one["hardware_low"], one["hardware_high"]),
+    "over machines too (90%)": lambda one: in_interval(one["hardware_low"], one["hardware_high"]),
     "order holds": lambda one: in_probability(one["holds"], one["draws"]),
 }
 """Columns of a comparison by their headings."""

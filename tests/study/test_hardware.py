@@ -23,6 +23,7 @@ from simfl.study.hardware import (
     in_probability,
 )
 from simfl.study.loaded import LoadedStudy
+from simfl.study.means import point_means
 from simfl.study.session import StudySession
 from simfl.study.studyfile import Best, Study
 from simfl.study.worker import work
@@ -104,15 +105,18 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[float, LoadedStudy]:
 
 
 def test_machines_that_are_sure_are_run_once(found: dict[float, LoadedStudy]) -> None:
-    """Draws are then the plain study's own runs: no run more, and no width."""
+    """Draws are then the plain study's own runs: no run more, and the width is that of seeds."""
     sure = found[1.0]
 
     assert len(sure.drawn) == 6 and set(sure.drawn["digest"]) <= set(sure.table["digest"])
     assert len(list((sure.path / "runs").iterdir())) == 4
     for metric in ("time_s", "client_energy_j"):
         intervals = hardware_intervals(sure.table, sure.drawn, metric)
-        means = sure.table.groupby("point")[metric].mean().to_numpy()
-        assert (intervals["low"] == means).all() and (intervals["high"] == means).all()
+        means = point_means(sure.table, [], [metric])
+        assert (means[f"{metric}_low"] < intervals["low"]).all()
+        assert (intervals["low"] < means[metric]).all()
+        assert (means[metric] < intervals["high"]).all()
+        assert (intervals["high"] < means[f"{metric}_high"]).all()
     assert "no figure of these machines is uncertain" in hardware_sentences(sure)[0]
 
 
@@ -123,8 +127,8 @@ def test_the_plain_runs_do_not_depend_on_the_spread(found: dict[float, LoadedStu
 
     pd.testing.assert_frame_equal(sure.drop(columns=told), unsure.drop(columns=told))
     assert hardware_sentences(found[3.0]) == [
-        "intervals over hardware are the least and the greatest of 3 drawn machines: they hold 50 %"
-        " of machines, not 90 %, for which 19 are drawn"
+        "intervals over machines are from 3 drawn ones, the least and the greatest of which hold"
+        " 50 % of machines, not 90 %, for which 19 are drawn"
     ]
 
 
@@ -153,6 +157,26 @@ def test_intervals_hold_nine_of_ten_machines(draws: int) -> None:
     assert 0.89 <= np.mean(held) <= 0.945
 
 
+@pytest.mark.parametrize(
+    ("hardware", "seeds", "count"), [(0.3, 0.05, 5), (0.1, 0.2, 5), (0.02, 0.2, 5), (0.1, 0.3, 3)]
+)
+def test_intervals_hold_the_mean_over_all_seeds_on_the_true_machine(
+    hardware: float, seeds: float, count: int
+) -> None:
+    """Of 300 studies with 20 draws nine in ten, whichever of the two is wider (spreads of logs)."""
+    rng = np.random.default_rng(int(100 * hardware))
+    held = []
+    for _ in range(300):
+        noise = rng.normal(0.0, seeds, (1, count))
+        off = rng.normal(0.0, hardware, (1, 20))
+        drawn = np.exp(noise[:, np.arange(20) % count] + off)
+        (one,) = hardware_intervals(*tables(np.exp(noise), drawn), "time_s").to_dict("records")
+        truth = np.exp(rng.normal(0.0, hardware) + seeds**2 / 2)
+        held.append(one["low"] <= truth <= one["high"])
+
+    assert 0.85 <= np.mean(held) <= 0.96
+
+
 def test_settings_without_a_drawn_run_are_counted(
     found: dict[float, LoadedStudy], tmp_path: Path
 ) -> None:
@@ -170,14 +194,13 @@ def test_settings_without_a_drawn_run_are_counted(
 
 
 def test_a_wider_figure_gives_wider_answers(found: dict[float, LoadedStudy]) -> None:
-    """Seconds and joules by 3 as by 1.5 lie further out; the mean lies within both."""
+    """Seconds and joules by 3 as by 1.5 lie further out."""
     for metric in ("time_s", "client_energy_j"):
         narrow, wide = (
             hardware_intervals(found[factor].table, found[factor].drawn, metric).iloc[0]
             for factor in (1.5, 3.0)
         )
-        assert wide["low"] < narrow["low"] < found[1.5].table[metric].mean()
-        assert wide["high"] > narrow["high"] > found[1.5].table[metric].mean()
+        assert wide["low"] < narrow["low"] and wide["high"] > narrow["high"]
 
 
 def test_a_draw_is_the_same_machine_for_all_settings(found: dict[float, LoadedStudy]) -> None:
@@ -289,7 +312,7 @@ def test_differences_and_chances_by_hand() -> None:
 
     # Means 11 and 9, moved by the ratios 1, 2, 2, 0.5 and 0.5, 0.5, 3, 0.5.
     assert found["difference"] == -2.0
-    assert (found["hardware_low"], found["hardware_high"]) == (-17.5, 5.0)
+    assert (found["hardware_low"], found["hardware_high"]) == (-17.5, 5.0)  # no error over seeds
     assert found["holds"] == 0.75
     one_seed = hardware_differences(*tables(plain[:, :1], drawn[:, ::2]), "time_s", "level", 0)
     assert one_seed["holds"].tolist() == [0.5]
@@ -300,6 +323,15 @@ def test_differences_and_chances_by_hand() -> None:
         [6.25 / 0.5, (22 - 9.5 * 5 / 11) / 1.0, -6.5 / 1.0, (5.5 - 9.5 * 5 / 11) / 0.25]
     )
     assert unsure["holds"] == pytest.approx((0.5 + np.arctan(steps) / np.pi).mean())
+    # Below the low end one of the four machines is expected, above the high end another.
+    differences, errors = np.array([-6.25, 9.5 * 5 / 11 - 22, 6.5, 9.5 * 5 / 11 - 5.5]), [0.5, 1]
+    errors = np.array([*errors, 1.0, 0.25])
+
+    def below(number: float) -> float:
+        return float((0.5 + np.arctan((number - differences) / errors) / np.pi).sum())
+
+    assert below(unsure["hardware_low"]) == pytest.approx(1.0)
+    assert below(unsure["hardware_high"]) == pytest.approx(3.0)
 
 
 def test_a_missed_target_lies_beyond_every_figure() -> None:
@@ -311,8 +343,15 @@ def test_a_missed_target_lies_beyond_every_figure() -> None:
     found = hardware_differences(plain, drawn, name, "level", 0).iloc[0]
     intervals = hardware_intervals(plain, drawn, name)
 
-    assert intervals["low"].tolist() == [11.0, 9.0]
-    assert intervals["high"].tolist() == [22.0, np.inf]
+    # The error of both means is 1; with two seeds its law is Cauchy's, here of the logarithm.
+    lowest, highest = np.log(intervals["low"]), np.log(intervals["high"])
+    of_first = np.log([11.0, 11.0, 22.0, 22.0])
+    below = [
+        (0.5 + np.arctan((end - of_first) * 11.0) / np.pi).sum() for end in (lowest[0], highest[0])
+    ]
+    assert below == pytest.approx([1.0, 3.0])
+    assert 0.5 + np.arctan((lowest[1] - np.log(9.0)) * 9.0) / np.pi == pytest.approx(0.5)
+    assert intervals["high"][1] == np.inf
     assert (found["hardware_low"], found["hardware_high"]) == (-2.0, np.inf)
     assert found["holds"] == 0.5
 

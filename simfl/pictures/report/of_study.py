@@ -186,7 +186,7 @@ def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
             *short_names(factors),
             "runs",
             *metrics,
-            *(f"{metric} over hardware" for metric in over),
+            *(f"{metric} over machines too" for metric in over),
             *targets,
         ],
         [
@@ -202,13 +202,13 @@ def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
 
 
 def _drawn_machines(page: Page, study: LoadedStudy) -> None:
-    """Explains the intervals over hardware, if machines were drawn."""
+    """Explains the intervals over machines, if these were drawn."""
     if not study.draws:
         return
     page.text(
         f"Every setting was also run on {study.draws} sets of machines, drawn within the"
-        " uncertainty of their profiles. Over hardware: the range of the mean over the seeds on"
-        " 90 % of them.",
+        " uncertainty of their profiles. Over machines too: a 90 % interval over machines and"
+        " seeds together.",
         "note",
     )
     for sentence in hardware_sentences(study):
@@ -332,7 +332,7 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
         "to",
         "relative (95 %)",
         "effect size (95 %)",
-        *(("over hardware (90 %)", "order holds") if study.draws else ()),
+        *(("over machines too (90 %)", "order holds") if study.draws else ()),
         "verdict",
     )
     page.table(columns, rows)
