@@ -95,7 +95,7 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
     for sentence in multiple_comparisons.of_verdicts(verdicts):
         console.print(sentence)
     best = [asked.best.figure, *asked.best.subject_to] if asked.best else []
-    wanted = dict.fromkeys((*asked.metrics, *asked.pareto, *best, *sought))
+    wanted = dict.fromkeys((*asked.figures, *asked.pareto, *best, *sought))
     absent = [name for name in wanted if not is_known(runs, name)]
     if asked.pareto and not set(asked.pareto) & set(absent):
         front = study_front(runs, factors, asked.pareto)

@@ -22,7 +22,7 @@ from scipy import optimize, special
 
 from simfl.common.arrays import FloatArray
 from simfl.study.best import can_be_compared, keeping
-from simfl.study.comparisons import CONFIDENCE, of_levels, paired_differences
+from simfl.study.comparisons import CONFIDENCE, all_the_same, of_levels, paired_differences
 from simfl.study.few_test_examples import ROUNDING
 from simfl.study.figure_text import Row
 from simfl.study.figures import AMOUNT, Bounds, bounds_of, cut
@@ -47,7 +47,8 @@ def hardware_intervals(table: pd.DataFrame, drawn: pd.DataFrame, metric: str) ->
 
     `table` and `drawn` are those of a `LoadedStudy`. Columns: point, `draws` in which the figure is
     known, `low` and `high`; NaN if the setting has no mean, inf if a drawn machine misses a target.
-    With one seed, whose error is unknown, or without an error both ends are figures of draws.
+    With one seed, whose error is unknown, or without an error both ends are figures of draws. If
+    the machines change nothing, both are the mean, whose error is that of the seeds alone.
     """
     moved, by_ratio = _moved(table, drawn, metric)
     means = point_means(table, [], [metric]).set_index("point")
@@ -56,7 +57,7 @@ def hardware_intervals(table: pd.DataFrame, drawn: pd.DataFrame, metric: str) ->
         values = moved.loc[moved["point"] == point, "value"].dropna().to_numpy(dtype=float)
         mean, half, seeds = means.loc[point, [metric, f"{metric}_ci", f"{metric}_count"]]
         error = _error(half, int(seeds) - 1)
-        if by_ratio and error and values.size:
+        if by_ratio and error and not _are_one(values):
             ends = _ends(np.log(values), np.full(values.size, error / mean), int(seeds) - 1)
             low, high = (float(np.exp(end)) for end in ends)
         else:
@@ -208,10 +209,15 @@ def _ends(values: FloatArray, errors: FloatArray, freedom: int) -> Bounds:
     if not values.size:
         return math.nan, math.nan
     inner = max(math.floor(OUTSIDE * (values.size + 1) + ROUNDING), 1)
-    if not errors.any():
+    if not errors.any() or _are_one(values):
         in_order = np.sort(values)
         return float(in_order[inner - 1]), float(in_order[-inner])
     return _lowest(values, errors, freedom, inner), -_lowest(-values, errors, freedom, inner)
+
+
+def _are_one(values: FloatArray) -> bool:
+    """Whether there are only equal values, or none."""
+    return not values.size or (bool(np.isfinite(values).all()) and all_the_same(values))
 
 
 def _lowest(values: FloatArray, errors: FloatArray, freedom: int, expected: int) -> float:

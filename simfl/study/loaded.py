@@ -73,7 +73,7 @@ class LoadedStudy:
     @property
     def metrics(self) -> list[str]:
         """The requested figures that some run has, or is known to have missed."""
-        return [name for name in self.questions.metrics if is_known(self.table, name)]
+        return [name for name in self.questions.figures if is_known(self.table, name)]
 
     @property
     def factors(self) -> list[str]:

@@ -229,6 +229,21 @@ class Questions(_Section):
 
     best: Best | None = None
 
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """The metrics, and of targets that no question names the time and clients' joules."""
+        best = [self.best.figure, *self.best.subject_to] if self.best else []
+        asked = [asked_by(name) for name in (*self.metrics, *self.pareto, *best)]
+        named = {one[1:] for one in asked if one is not None}
+        of_targets = [
+            column_name(cost, figure, target)
+            for figure, targets in self.targets.items()
+            for target in targets
+            if (figure, target) not in named
+            for cost in ("time", "client_energy")
+        ]
+        return (*self.metrics, *of_targets)
+
     def target_columns(self, others: Sequence[str] = ()) -> dict[str, tuple[str, str, float]]:
         """Column name -> (column of the rounds table, accuracy or loss, target).
 

@@ -299,3 +299,21 @@ def test_a_baseline_may_be_a_numbered_variant(
     else:
         with pytest.raises(ScenarioError, match="found 3, accepted: one of 1, 2"):
             points(study)
+
+
+def test_targets_that_no_question_names_are_answered(tmp_path: Path) -> None:
+    """With their seconds and the clients' joules; not beside those that are asked for by name."""
+    named = {
+        "metrics": ["accuracy", "bytes_to_loss_0.5_b"],
+        "pareto": {"time_to_accuracy_0.9_s": "min"},
+    }
+    targets = {"accuracy": [0.8, 0.9], "loss": [0.5]}
+    file = write_study(tmp_path, questions={"targets": targets, **named})
+
+    figures = Study.from_yaml(file).questions.figures
+
+    assert figures == (
+        *named["metrics"],
+        "time_to_accuracy_0.8_s",
+        "client_energy_to_accuracy_0.8_j",
+    )

@@ -73,7 +73,7 @@ def report_study(study: LoadedStudy, path: Path) -> Path:
     if study.completed.empty:
         raise RunFolderError(f"{study.path}: no run of this study has completed yet")
     page = Page(f"Study {study.content['name']}")
-    metrics = [name for name in study.questions.metrics if name in study.completed]
+    metrics = [name for name in study.questions.figures if name in study.completed]
     _warnings(page, study)
     _what_ran(page, study)
     _outcome(page, study, metrics)
