@@ -189,7 +189,7 @@ _WHY = {
 
 
 def _groups(one: Composition) -> Found:
-    """Common parts that no group uses, and groups without parts of their own."""
+    """Common parts that no group uses, and groups without parts or factors of their own."""
     for common in (AVAILABILITY, ALLOCATION):
         if not any(part is one.parts[common] for part in in_use(one.parts, common)):
             yield common, "every group has its own"
@@ -198,6 +198,10 @@ def _groups(one: Composition) -> Found:
             if place not in own:
                 keys = ("population", "groups", place, common[-1])
                 yield keys, f"the group uses {'.'.join(map(str, common))}"
+    for place, group in enumerate(getattr(one.population, "groups", ())):
+        for key in ("uplink_factor", "downlink_factor", "speed_factor"):
+            if getattr(group, key, 1.0) is None:
+                yield ("population", "groups", place, key), "null: its profile's own figure is used"
 
 
 def _hours(one: Composition) -> Found:

@@ -19,6 +19,10 @@ from simfl.system.region import Electricity
 from simfl.system.topology import evenly_spread, home_edge, square_positions
 from simfl.system.world import World
 
+Factor = Annotated[
+    float | None, "> 0", "<= 1e6", "multiplies the link's rate in this direction; null: 1"
+]
+
 
 @dataclass(frozen=True)
 class Group:
@@ -44,6 +48,14 @@ class Group:
         ">= 0",
         "<= 10",
         "noise of compute times (as population.compute_noise); null: the population's",
+    ] = None
+    uplink_factor: Factor = None
+    downlink_factor: Factor = None
+    speed_factor: Annotated[
+        float | None,
+        "> 0",
+        "<= 1e6",
+        "divides the device's computing times, at the same watts; null: 1",
     ] = None
     availability: Annotated[
         str | Mapping[str, Any] | None,
@@ -175,6 +187,11 @@ class CatalogueMix(Population):
                 streams,
                 self.clients,
             )
+        up, down, faster = (
+            self._factor(key, group) for key in ("uplink_factor", "downlink_factor", "speed_factor")
+        )
+        if (up != down).any():
+            downlink_factor = (1.0 if downlink_factor is None else downlink_factor) * (down / up)
         return World(
             streams=streams,
             devices=devices,
@@ -187,9 +204,9 @@ class CatalogueMix(Population):
             edge_position_m=square_positions(streams, "edge", self.edges, self.side_m),
             frequency_min_hz=frequency_hz[device_index, 0],
             frequency_max_hz=frequency_hz[device_index, 1],
-            speed_factor=1.0 / streams.lognormal(self.speed_spread, "population.speed", client),
+            speed_factor=faster / streams.lognormal(self.speed_spread, "population.speed", client),
             work_factor=np.ones(self.clients),
-            rate_factor=rate_factor,
+            rate_factor=rate_factor * up,
             downlink_factor=downlink_factor,
             edge_server=edge_server,
             cloud_server=cloud_server,
@@ -219,6 +236,11 @@ class CatalogueMix(Population):
         of_group = np.array([known.index(name) for name in names])
         index = np.append(of_group[self.group_index(streams)], known.index(self.region))
         return Electricity(list(regions.values()), index, self.start_s)
+
+    def _factor(self, key: str, group: IntArray) -> FloatArray:
+        """A factor of the groups for each client."""
+        own = [1.0 if (one := getattr(each, key)) is None else one for each in self.groups]
+        return np.array(own, dtype=float)[group]
 
     def _compute_noise(self, group: IntArray) -> float | FloatArray:
         """The spread for all clients, or per client if groups have their own."""

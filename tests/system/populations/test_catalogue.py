@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
@@ -274,3 +275,35 @@ def test_a_population_in_which_nothing_takes_time() -> None:
     """A compute time of zero times anything is refused."""
     with pytest.raises(ValueError, match=r"^straggler_shift"):
         replace(MIX, straggler_shift=0.0)
+
+
+def test_a_group_may_have_faster_links_and_slower_machines() -> None:
+    """Its factors multiply what spreads leave; the other groups keep their figures."""
+    changed = replace(GROUPS[0], uplink_factor=0.5, downlink_factor=3.0, speed_factor=0.25)
+    plain = MIX.build(Streams(1), Catalogue())
+
+    world = replace(MIX, groups=(changed, *GROUPS[1:])).build(Streams(1), Catalogue())
+
+    own = MIX.group_index(Streams(1)) == 0
+    for one, factor in (("uplink", 0.5), ("downlink", 3.0)):
+        rates = [each.rate_factors(uplink=one == "uplink") for each in (world, plain)]
+        np.testing.assert_allclose(rates[0] / rates[1], np.where(own, factor, 1.0))
+    speeds = world.speed_factor / plain.speed_factor
+    np.testing.assert_allclose(speeds, np.where(own, 0.25, 1.0))
+    assert plain.downlink_factor is None
+
+
+def test_factors_of_groups_multiply_the_rates_of_a_trace(tmp_path: Path) -> None:
+    """Up and down, each with its own."""
+    trace = tmp_path / "rates.parquet"
+    rates = {"uplink_bps": [1e6, 2e6], "downlink_bps": [4e6, 6e6]}
+    pd.DataFrame({"client": [0, 1], "seconds_per_example": 0.1, **rates}).to_parquet(trace)
+    groups = (Group("rpi_4b", "wifi5_ac", uplink_factor=0.5, downlink_factor=2.0),)
+    mix = CatalogueMix(clients=6, groups=groups, rate_trace=trace)
+    plain = replace(mix, groups=(Group("rpi_4b", "wifi5_ac"),))
+
+    worlds = [one.build(Streams(1), Catalogue()) for one in (mix, plain)]
+
+    for uplink, factor in ((True, 0.5), (False, 2.0)):
+        first, second = (world.rate_factors(uplink=uplink) for world in worlds)
+        np.testing.assert_allclose(first / second, factor)
