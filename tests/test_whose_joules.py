@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import simfl
@@ -165,3 +166,23 @@ def test_accuracies_closer_than_one_example_are_told(tmp_path: Path) -> None:
     assert caveat_sentences(far, ["accuracy"]) == []
     regression = same.table.assign(accuracy=0.1234567 + 0.01 * same.table["seed"])
     assert caveat_sentences(regression, ["accuracy"]) == []
+
+
+def test_joules_that_are_mostly_idle_power_are_told() -> None:
+    """Over the settings, from half on in each; of clients' joules and those to a target alone."""
+    joules = {
+        "client_energy_j": [10.0, 30.0, 50.0, 50.0],
+        "client_active_j": [4.0, 4.0, 20.0, 22.0],
+    }
+    runs = pd.DataFrame({"point": [0, 0, 1, 1], "seed": [1, 2, 1, 2], **joules})
+    metrics = ["client_energy_j", "client_energy_to_accuracy_0.5_j", "energy_j", "client_active_j"]
+
+    (said,) = caveat_sentences(runs, metrics)
+
+    assert said.startswith(
+        "client_energy_j, client_energy_to_accuracy_0.5_j: 58 to 80 % of the clients' joules are"
+    )
+    assert caveat_sentences(runs, metrics[2:]) == []
+    busy = runs.assign(client_active_j=[4.0, 4.0, 30.0, 30.0])
+    assert caveat_sentences(busy, metrics) == []
+    assert caveat_sentences(runs.assign(client_energy_j=0.0, client_active_j=0.0), metrics) == []

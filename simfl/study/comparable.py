@@ -165,6 +165,10 @@ def caveat_of_pair(
     return caveat(pd.DataFrame([first, other]), metric)
 
 
+MOSTLY_IDLE = 0.5
+"""From this share of idle power on, clients' joules say little about what training costs."""
+
+
 def caveat_sentences(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
     """Sentences about figures that are not comparable or not what their names suggest.
 
@@ -183,7 +187,25 @@ def caveat_sentences(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
     ]
     coarse = [sentence for metric in metrics for sentence in _too_coarse(runs, metric)]
     beside = [*regression_sentence(runs, metrics), *figure_notes(metrics)]
-    return [*caveats, *beside, *coarse, *_agreeing(runs, metrics)]
+    return [*caveats, *beside, *_mostly_idle(runs, metrics), *coarse, *_agreeing(runs, metrics)]
+
+
+def _mostly_idle(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
+    """A sentence if at least half of the clients' joules are idle power in every setting."""
+    joules, active = "client_energy_j", "client_active_j"
+    asked = [one for one in metrics if one == joules or one.startswith("client_energy_to_")]
+    if not asked or not {joules, active, "point"} <= set(runs):
+        return []
+    sums = runs.groupby("point")[[joules, active]].sum()
+    idle = 1.0 - (sums[active] / sums[joules].where(sums[joules] > 0)).dropna()
+    if idle.empty or idle.min() < MOSTLY_IDLE:
+        return []
+    least, most = (f"{100 * share:.0f}" for share in (idle.min(), idle.max()))
+    share = least if least == most else f"{least} to {most}"
+    return [
+        f"{', '.join(asked)}: {share} % of the clients' joules are idle power, which goes with time"
+        f" (population.client_idle says whose counts); {active} has the others"
+    ]
 
 
 def _too_coarse(runs: pd.DataFrame, metric: str) -> list[str]:
