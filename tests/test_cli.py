@@ -482,6 +482,9 @@ def test_list(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "processors": "thermal_cpu",
         "link_models": "log_distance_radio",
         "events": "cloud_aggregate",
+        "rounds": "staleness_max",
+        "evaluations": "flipped",
+        "clients": "participations",
     }
 
     for options in ([], ["-v"]):

@@ -55,6 +55,9 @@ KINDS = {
     "scenarios": "scenarios that come with simfl",
     "traces": "trace formats that `simfl convert-trace` reads",
     "events": "kinds of rows in events.parquet, and their columns",
+    "rounds": "columns of rounds.parquet, a row per global version",
+    "evaluations": "columns of evaluations.parquet",
+    "clients": "columns of clients.parquet, a row per client",
 }
 """Kinds that can be listed, with descriptions."""
 
@@ -80,6 +83,8 @@ def print_listing(kind: str, *, verbose: bool = False, profiles: Sequence[Path] 
     elif kind == "events":
         for table in _events():
             console.print(table)
+    elif kind in ("rounds", "evaluations", "clients"):
+        console.print(_columns(kind))
     elif kind == "scenarios":
         console.print(_scenarios())
     elif kind == "traces":
@@ -219,6 +224,16 @@ def _traces() -> Table:
     table = _table("formats of simfl convert-trace", "name", "what it is")
     for name, one in FORMATS.items():
         table.add_row(name, one.about)
+    return table
+
+
+def _columns(name: str) -> Table:
+    from simfl.runs.columns import CLIENTS, EVALUATIONS, ROUNDS
+
+    meanings = {"rounds": ROUNDS, "evaluations": EVALUATIONS, "clients": CLIENTS}[name]
+    table = _table(f"columns of {name}.parquet", "column", "what it holds")
+    for column, what in meanings.items():
+        table.add_row(column, what)
     return table
 
 

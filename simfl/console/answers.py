@@ -45,11 +45,12 @@ from simfl.study.hardware import (
     in_interval,
     in_probability,
 )
+from simfl.study.levels import as_text, level, short_names
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import levels_told_apart, point_means, told_apart
 from simfl.study.pareto import study_front, unranked
 from simfl.study.sensitivity import sobol_indices
-from simfl.study.studyfile import Best, Study, as_text, level, short_names
+from simfl.study.studyfile import Best, Study
 from simfl.study.targets import is_known
 from simfl.study.warned import warning_kinds
 

@@ -16,9 +16,10 @@ from simfl.runs.runfolder import LoadedRun
 from simfl.runs.so_far import so_far
 from simfl.study.comparable import SIZED_ONLY, caveat_of_pair
 from simfl.study.figure_text import of_run
+from simfl.study.levels import level
 from simfl.study.regression import TASK, regression_sentence
 from simfl.study.rows import row
-from simfl.study.studyfile import Questions, level
+from simfl.study.studyfile import Questions
 from simfl.study.targets import target_of
 from simfl.study.warned import warning_kinds
 

@@ -9,6 +9,7 @@ from simfl.console.terminal import Terminal
 from simfl.study.asking import MissingOptuna
 from simfl.study.best import best_settings, kept_of
 from simfl.study.figure_text import in_cell, in_digits
+from simfl.study.levels import short_names
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
 from simfl.study.searched import (
@@ -18,7 +19,7 @@ from simfl.study.searched import (
     search_importances,
     search_path,
 )
-from simfl.study.studyfile import Search, short_names
+from simfl.study.studyfile import Search
 
 MOST_ROWS = 10
 """Trials in the table of the best ones; the path and the front are shown in full."""

@@ -17,11 +17,11 @@ from simfl.console.printable import printable
 from simfl.console.terminal import Terminal
 from simfl.protocols.publication import Progress
 from simfl.study.figure_text import in_digits
+from simfl.study.levels import short_names
 from simfl.study.means import levels_told_apart
 from simfl.study.on_ray import Resources
 from simfl.study.plan import Point
 from simfl.study.session import StudySession
-from simfl.study.studyfile import short_names
 from simfl.study.worker import Outcome
 
 LAST_SHOWN = 8

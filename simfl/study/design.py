@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from simfl.common.arrays import FloatArray
-from simfl.study.studyfile import VARIANT, Interval, Sample, Study, level, value_of
+from simfl.study.levels import level, value_of
+from simfl.study.studyfile import VARIANT, Interval, Sample, Study
 
 MOST_CROSSED = 32
 """Up to this many combinations of a search's listed values are all checked before it begins."""

@@ -23,10 +23,11 @@ from simfl.scenario.yaml_source.source import read_source
 from simfl.scenario.yaml_source.text import dump
 from simfl.study.comparable import CAVEATS
 from simfl.study.figures import FIGURES
+from simfl.study.levels import in_one_column
 from simfl.study.loaded import DRAW, STUDY, TABLE
 from simfl.study.plan import Point
 from simfl.study.rows import ENDED, row
-from simfl.study.studyfile import Study, in_one_column
+from simfl.study.studyfile import Study
 
 
 class StudyFolder:

@@ -20,8 +20,9 @@ from simfl.study.curves import check_axes, curve_of, mean_curve
 from simfl.study.few_test_examples import step_of
 from simfl.study.figure_text import in_cell, in_digits
 from simfl.study.figures import FIGURES
+from simfl.study.levels import short_names
 from simfl.study.means import factor_names, point_means, told_apart
-from simfl.study.studyfile import Questions, Sample, Search, Study, short_names
+from simfl.study.studyfile import Questions, Sample, Search, Study
 from simfl.study.targets import is_known
 
 STUDY, TABLE = "study.yaml", "runs.parquet"

@@ -15,8 +15,8 @@ from simfl.study.comparisons import CONFIDENCE, half_width
 from simfl.study.few_test_examples import differ
 from simfl.study.figure_text import R2
 from simfl.study.figures import Bounds, bounds_of, cut, is_yes_or_no
+from simfl.study.levels import short_names
 from simfl.study.regression import TASK, bounds_in
-from simfl.study.studyfile import short_names
 from simfl.study.targets import (
     completed,
     ended_badly,

@@ -20,11 +20,12 @@ from simfl.study.best import BROKEN, KEPT, NOT_TOLD_APART, best_settings, keepin
 from simfl.study.design import one_after_another
 from simfl.study.figure_text import Row, in_cell, in_digits
 from simfl.study.goal_distance import shortfalls
+from simfl.study.levels import as_text, level, value_of
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
 from simfl.study.pareto import pareto_front
 from simfl.study.rows import ENDED
-from simfl.study.studyfile import Search, as_text, level, value_of
+from simfl.study.studyfile import Search
 
 HOW_FAR_OFF = (
     "importances have no interval: where the shares are known, those from 16 to 24 trials were off"

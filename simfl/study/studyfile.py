@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, mod
 
 from simfl.common.suggestion import nearest
 from simfl.runs.files import SCENARIO
-from simfl.scenario.classes import plain_content, short_name
+from simfl.scenario.classes import plain_content
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.shipped import shipped_scenarios
 from simfl.scenario.validation.validate import validate
@@ -22,6 +22,7 @@ from simfl.scenario.yaml_source.error import ScenarioError, show
 from simfl.scenario.yaml_source.source import KeyPath, Source, key_and_value, read_source
 from simfl.study.bound import Bound, bound
 from simfl.study.figures import FIGURES
+from simfl.study.levels import as_text, in_one_column, is_labelled, level
 from simfl.study.one_setting import is_a_scenario, study_of
 from simfl.study.targets import TARGETS, asked_by, column_name
 
@@ -469,7 +470,7 @@ class Study(_Section):
         for where, values in lists:
             seen: set[Any] = set()
             for index, value in enumerate(values):
-                if not _is_labelled(value):
+                if not is_labelled(value):
                     continue
                 place, label = where.child(index, "label"), value["label"]
                 if not isinstance(label, str) or not label or label in seen:
@@ -568,48 +569,3 @@ def _overridden(
         content["uncertainty"] = {"draws": draws}
         origins["uncertainty",] = origins["uncertainty", "draws"] = "--draws"
     return replace(source, content=content, origins=origins)
-
-
-def _is_labelled(value: Any) -> bool:
-    return isinstance(value, Mapping) and set(value) == {"label", "value"}
-
-
-def value_of(entry: Any) -> Any:
-    """The value that an entry of a grid gives its key."""
-    return entry["value"] if _is_labelled(entry) else entry
-
-
-def level(value: Any) -> Any:
-    """How a table shows a value: numbers and text as they are, a section as one line of text.
-
-    A labelled entry of a grid is shown by its label.
-    """
-    if _is_labelled(value):
-        return value["label"]
-    if isinstance(value, Mapping):
-        inner = [f"{key}={as_text(level(item))}" for key, item in value.items() if key != "name"]
-        return " ".join([*([short_name(str(value["name"]))] if "name" in value else []), *inner])
-    if isinstance(value, list):
-        return ", ".join(as_text(level(item)) for item in value)
-    if isinstance(value, str):
-        return short_name(value)
-    return "null" if value is None else value
-
-
-def in_one_column(levels: list[Any]) -> list[Any]:
-    """Levels for a column: text if their types are mixed, floats for ints and floats."""
-    kinds = set(map(type, levels))
-    if len(kinds) < 2:
-        return levels
-    return list(map(float, levels)) if kinds <= {int, float} else list(map(as_text, levels))
-
-
-def as_text(value: Any) -> str:
-    """A level as text, for a factor whose other levels are text."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def short_names(keys: Sequence[str]) -> list[str]:
-    """Keys shortened to their last component if that is unambiguous."""
-    last = [key.rpartition(".")[2] for key in keys]
-    return [one if last.count(one) == 1 else key for one, key in zip(last, keys, strict=True)]

@@ -58,7 +58,7 @@ ROOMS = {
     "pictures": _room(
         "measures eventlog runs.runfolder runs.figure_notes runs.so_far runs.summary"
         " console.printable"
-        " study.loaded study.multiple_comparisons study.studyfile"
+        " study.loaded study.multiple_comparisons study.studyfile study.levels"
         " study.means study.comparable study.pareto study.comparisons study.effects study.figures"
         " study.regression study.reliability"
         " study.best study.hardware study.curves study.warned study.figure_text study.sensitivity"
@@ -108,6 +108,7 @@ ROOMS = {
     ),
     "runs": _room(),
     "runs.summary": _room(),
+    "runs.columns": _room("eventlog"),
     "runs.runfolder": _room(
         "runs.summary eventlog provenance.replay scenario.yaml_source", "pyarrow pandas numpy"
     ),
@@ -190,7 +191,8 @@ ROOMS = {
         "typer rich",
     ),
     "cli.listing": _room(
-        "assembly.registry system.catalogue system.traces eventlog console.terminal scenario",
+        "assembly.registry system.catalogue system.traces eventlog runs.columns console.terminal"
+        " scenario",
         "rich",
     ),
     # The public names: each where it lies, and, of what parts are made of, all in one place.

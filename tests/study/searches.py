@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from simfl.study.asking import Choice, ask
-from simfl.study.studyfile import Search, as_text, level
+from simfl.study.levels import as_text, level
+from simfl.study.studyfile import Search
 
 OVER: dict[str, Any] = {
     "rate": {"low": 1e-3, "high": 1.0, "scale": "log"},

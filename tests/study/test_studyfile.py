@@ -9,8 +9,9 @@ import pytest
 
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.study.figures import FIGURES
+from simfl.study.levels import level
 from simfl.study.plan import points
-from simfl.study.studyfile import Study, level
+from simfl.study.studyfile import Study
 from tests.study.studies import write_study
 
 HEAD = "scenario: base.yaml\n"

@@ -11,6 +11,7 @@ from simfl.pictures.report.page import Page
 from simfl.study.asking import MissingOptuna
 from simfl.study.best import kept_of
 from simfl.study.figure_text import in_cell
+from simfl.study.levels import short_names
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
 from simfl.study.regression import axis_label
@@ -21,7 +22,7 @@ from simfl.study.searched import (
     search_importances,
     search_path,
 )
-from simfl.study.studyfile import Search, short_names
+from simfl.study.studyfile import Search
 
 
 def add_search(page: Page, study: LoadedStudy) -> None:

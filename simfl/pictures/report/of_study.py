@@ -45,12 +45,12 @@ from simfl.study.hardware import (
     in_interval,
     in_probability,
 )
+from simfl.study.levels import as_text, level, short_names
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means, setting_names, told_apart, with_completed
 from simfl.study.pareto import on_front, unranked
 from simfl.study.regression import axis_label
 from simfl.study.sensitivity import sobol_indices
-from simfl.study.studyfile import as_text, level, short_names
 from simfl.study.warned import warning_kinds
 
 LONG_NAME = 32
