@@ -125,6 +125,7 @@ class SimulatedGrid(Grid):
         self._ref = values.at(0)
         self._fresh: list[FlowerLetter] = []
         self._models: set[bytes] = set()
+        self._ever_sent: set[bytes] = set()
         self._made: Delivered | None = None
         self.states: dict[int, bytes] = {}
         self.round_number = -1
@@ -248,9 +249,9 @@ class SimulatedGrid(Grid):
 
     def finished(self) -> Process:
         """The server has ended: publish its last version."""
-        self._forget_discarded()
+        has_new = not self._forget_discarded() and self._ref.version > 0
         self._forget_masked()
-        yield from self._aggregated()
+        yield from self._aggregated(measured=has_new and self._values.measured())
         yield from self._published()
 
     @property
@@ -303,8 +304,10 @@ class SimulatedGrid(Grid):
         elif TRAINING_STAGE in stages:
             self._values.model_made()  # earlier models are not part of the sum that is made now
         if models - self._models or FIRST_STAGE in stages:
-            yield from self._aggregated()
+            another = bool(self._ever_sent and models - self._ever_sent) and stages <= {None}
+            yield from self._aggregated(measured=another and self._values.measured())
             self._models = models
+            self._ever_sent |= models
         if stages & {None, FIRST_STAGE}:
             yield from self._published()
             self.round_number += 1
@@ -406,11 +409,13 @@ class SimulatedGrid(Grid):
                     means[name] = sum(weight * value for weight, value in known) / whole
             self._values.tell(origin, means)
 
-    def _forget_discarded(self) -> None:
-        """Drop updates that a strategy made no model of; they are in no version."""
-        if self._values.discarded():
+    def _forget_discarded(self) -> bool:
+        """Drop updates that a strategy made no model of, if so; they are in no version."""
+        discarded = self._values.discarded()
+        if discarded:
             self._values.left_out(len(self._fresh))
             self._fresh.clear()
+        return discarded
 
     def _forget_masked(self) -> None:
         """Drop updates of a sum that was not unmasked for lack of shares; they are in no
@@ -419,16 +424,19 @@ class SimulatedGrid(Grid):
         if any(one.masked for one in self._fresh) and not self._values.model_made():
             self._fresh.clear()
 
-    def _aggregated(self) -> Process:
-        """The server has made a new model of the updates it holds, which takes time."""
+    def _aggregated(self, *, measured: bool = False) -> Process:
+        """The server has made a new model of the updates it holds, which takes time.
+
+        If it holds none, another model of the same replies is a version only if it was `measured`.
+        """
         letters, self._fresh = self._fresh, []
-        if not letters:
+        if not letters and not measured:
             return
         sent = [self.bytes_of(one, one.answer)[1] for one in letters if one.answer]
         taken_in = Delivered(
-            np.array([one.client for one in letters]),
-            np.array([one.version for one in letters]),
-            np.array(sent),
+            np.array([one.client for one in letters], dtype=np.int64),
+            np.array([one.version for one in letters], dtype=np.int64),
+            np.array(sent, dtype=np.int64),
             [],
         )
         before = self._made

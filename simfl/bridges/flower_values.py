@@ -275,6 +275,10 @@ class AppValues(TimingOnly):
             }
             self._told[origin] = {**kept, **metrics}
 
+    def measured(self) -> bool:
+        """Whether the server has measured a model since the last version."""
+        return bool(self._told.get("server"))
+
     def tell_model(self, weights: Mapping[str, Any] | None) -> None:
         """Sets the server's model, arrays by name; None if the server discarded its updates."""
         if weights is None:

@@ -253,6 +253,58 @@ def test_a_polling_server_moves_the_clock(tmp_path: Path) -> None:
     assert run(scenario(app, **away), tmp_path / "run").manifest["horizon_s"] > 0
 
 
+ONE_BY_ONE = """
+nodes = list(grid.get_node_ids())
+ids = list(grid.push_messages([message(node) for node in nodes]))
+time.sleep(100)
+replies = list(grid.pull_messages(ids))
+assert len(replies) == 4
+for number, reply in enumerate(replies, start=1):
+    model = reply.content["arrays"]
+    if number in {measured}:
+        flower.record(accuracy=number / 10)
+    if number < 4:
+        back = Message(RecordDict({{"arrays": model}}), reply.metadata.src_node_id, "train")
+        grid.push_messages([back])
+"""
+
+
+@pytest.mark.parametrize("measured", [(1, 2, 3, 4), (2, 4), (4,), ()])
+def test_models_made_of_one_pull_are_versions_if_they_are_measured(
+    measured: tuple[int, ...], tmp_path: Path
+) -> None:
+    """An asynchronous server that slept: the first model has the participants, none is lost."""
+    body = ONE_BY_ONE.format(measured=measured)
+
+    rounds = run(
+        scenario(write_app(tmp_path / "app", server=server_of(body))), tmp_path / "run"
+    ).rounds
+
+    accuracies = [number / 10 for number in measured]
+    known = rounds["accuracy"].dropna().tolist()
+    assert known == accuracies
+    versions = {1, *measured}
+    assert rounds["version"].tolist() == list(range(1, len(versions) + 1))
+    assert rounds["participants"].tolist() == [4, *[0] * (len(versions) - 1)]
+
+
+def test_a_model_that_is_measured_again_is_no_other_version(tmp_path: Path) -> None:
+    """Nor is one that was sent before, such as a cluster's."""
+    body = """
+    nodes = list(grid.get_node_ids())
+    first = message(nodes[0])
+    for reply in list(grid.send_and_receive([first])):
+        second = Message(RecordDict({"arrays": reply.content["arrays"]}), nodes[1], "evaluate")
+        flower.record(accuracy=0.5)
+        list(grid.send_and_receive([second]))
+        flower.record(accuracy=0.6)
+        list(grid.send_and_receive([message(nodes[1])]))
+    """
+    done = run(scenario(write_app(tmp_path / "app", server=server_of(body))), tmp_path / "run")
+
+    assert done.rounds["participants"].tolist() == [1, 1]
+
+
 def test_a_server_that_waits_for_nothing_is_told(tmp_path: Path) -> None:
     """With no event left, a plain error instead of an endless loop."""
     body = """
