@@ -170,7 +170,7 @@ def test_intervals_hold_the_mean_over_all_seeds_on_the_true_machine(
         truth = np.exp(rng.normal(0.0, hardware) + seeds**2 / 2)
         held.append(one["low"] <= truth <= one["high"])
 
-    assert 0.85 <= np.mean(held) <= 0.96
+    assert 0.88 <= np.mean(held) <= 0.985
 
 
 def test_settings_without_a_drawn_run_are_counted(
@@ -319,15 +319,15 @@ def test_differences_and_chances_by_hand() -> None:
         [6.25 / 0.5, (22 - 9.5 * 5 / 11) / 1.0, -6.5 / 1.0, (5.5 - 9.5 * 5 / 11) / 0.25]
     )
     assert unsure["holds"] == pytest.approx((0.5 + np.arctan(steps) / np.pi).mean())
-    # Below the low end one of the four machines is expected, above the high end another.
+    # Below the low end half of the four machines' lowest is expected, above the high end another.
     differences, errors = np.array([-6.25, 9.5 * 5 / 11 - 22, 6.5, 9.5 * 5 / 11 - 5.5]), [0.5, 1]
     errors = np.array([*errors, 1.0, 0.25])
 
     def below(number: float) -> float:
         return float((0.5 + np.arctan((number - differences) / errors) / np.pi).sum())
 
-    assert below(unsure["hardware_low"]) == pytest.approx(1.0)
-    assert below(unsure["hardware_high"]) == pytest.approx(3.0)
+    assert below(unsure["hardware_low"]) == pytest.approx(0.5)
+    assert below(unsure["hardware_high"]) == pytest.approx(3.5)
 
 
 def test_a_missed_target_lies_beyond_every_figure() -> None:
@@ -345,8 +345,8 @@ def test_a_missed_target_lies_beyond_every_figure() -> None:
     below = [
         (0.5 + np.arctan((end - of_first) * 11.0) / np.pi).sum() for end in (lowest[0], highest[0])
     ]
-    assert below == pytest.approx([1.0, 3.0])
-    assert 0.5 + np.arctan((lowest[1] - np.log(9.0)) * 9.0) / np.pi == pytest.approx(0.5)
+    assert below == pytest.approx([0.5, 3.5])
+    assert 0.5 + np.arctan((lowest[1] - np.log(9.0)) * 9.0) / np.pi == pytest.approx(0.25)
     assert intervals["high"][1] == np.inf
     assert (found["hardware_low"], found["hardware_high"]) == (-2.0, np.inf)
     assert found["holds"] == 0.5
