@@ -233,7 +233,7 @@ BAD: list[Bad] = [
     Bad("shares", {"population.groups.0.share": 0.5}, "population.groups", "add up to 0.5"),
     Bad("share and count", {"population.groups": TWO_WAYS}, "population.groups", "every group"),
     Bad("no groups", {"population.groups": []}, "population.groups", "one or more groups"),
-    Bad("two sizes", {"decisions.selection": RANDOM_HALF}, "decisions.selection.count", "one of"),
+    Bad("two sizes", {"decisions.selection": RANDOM_HALF}, "decisions.selection.share", "one of"),
     Bad("no end", {"stop": {}}, "stop", "set at least one of versions, time_s"),
     Bad(
         "accuracy of nothing",

@@ -198,6 +198,9 @@ def _head(cells: list[str], line: int, of: Measurements) -> list[str]:
     """The columns' names."""
     for name in cells:
         if name not in COLUMNS:
+            if len(cells) == 1 and ";" in name:
+                message = "found columns separated by ';', accepted: commas, and decimal points"
+                raise of.wrong(line, "", name, "", message)
             hint = nearest(name, COLUMNS) or ";"
             message = f"unknown column {show(name)}{hint} accepted: {', '.join(COLUMNS)}"
             raise of.wrong(line, "", name, "", message)

@@ -27,8 +27,10 @@ class CountedSelection(Selection):
     ] = None
 
     def __post_init__(self) -> None:
-        if (self.count is None) == (self.share is None):
-            raise ValueError("count or share: give exactly one of them")
+        if self.count is None and self.share is None:
+            raise ValueError("count: found nothing, accepted: count or share")
+        if self.count is not None and self.share is not None:
+            raise ValueError(f"share: found {self.share:g} beside count, accepted: one of them")
 
     def enough(self, players: int) -> int:
         """`count`, at most the number of players; with a share 1."""

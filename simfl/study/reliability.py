@@ -34,6 +34,11 @@ def reliability_sentences(run: LoadedRun) -> list[str]:
             f"On other examples like the {examples} of the test set the accuracy is {low:.3f} to"
             f" {high:.3f} (95 %)."
         )
+        if str(run.manifest["reason"]).startswith("accuracy reached"):
+            sentences.append(
+                "The run stopped as soon as the accuracy was reached, so it is partly luck, and"
+                " on other examples more likely lower."
+            )
     draw, path = run.scenario["population"].get("hardware_draw"), shlex.quote(str(run.path))
     if draw is not None:
         more = (

@@ -169,6 +169,17 @@ def test_a_run_says_what_its_test_examples_leave_open_and_how_to_get_error_bars(
     assert f"{low:.3f} to {high:.3f} (95 %)" in page.read_text()
 
 
+def test_a_run_that_stopped_at_its_accuracy_says_that_it_may_be_luck(
+    run: simfl.LoadedRun, tmp_path: Path
+) -> None:
+    """The first evaluation above a bound is on average above what other examples would show."""
+    stopped = simfl.run({**CONTENT, "stop": {"versions": 3, "accuracy": 0.05}}, tmp_path / "run")
+
+    assert stopped.manifest["reason"] == "accuracy reached 0.05"
+    assert "so it is partly luck" in reliability_sentences(stopped)[1]
+    assert not any("luck" in one for one in reliability_sentences(run))
+
+
 def test_a_run_on_drawn_machines_is_not_drawn_again(tmp_path: Path) -> None:
     """A study with draws also runs on the machines as profiled, which this scenario excludes."""
     content = {**CONTENT, "population": {**SMALL["population"], "hardware_draw": 4}}

@@ -51,7 +51,8 @@ def encoded_bytes(codec: Codec, raw_bytes: ArrayLike) -> IntArray:
         given = codec.encoded_bytes(raw.copy())
     wire = whole_amounts(given, raw.shape, codec, "encoded_bytes")
     if ((wire > 0) != (raw > 0)).any():
-        raise misbehaves(codec, "encoded_bytes", given, "0 bytes only where there is no message")
+        asked = f"for messages of {raw.tolist()} bytes: 0 for a message of 0 bytes, more for others"
+        raise misbehaves(codec, "encoded_bytes", given, asked)
     return wire
 
 
