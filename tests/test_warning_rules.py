@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -272,6 +273,44 @@ def test_classes_stored_as_real_numbers_are_warned_of(
     told = [one.message for one in found if one.kind == "perhaps_classes"]
     assert len(told) == (said is not None)
     assert all(one.startswith(f"the targets are {said}") for one in told)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda learnt, tested: (learnt, tested), {}),
+        (
+            lambda learnt, tested: (learnt, 255.0 * tested),
+            {"unlike_test_inputs": "that of the test inputs 2"},
+        ),
+        (lambda learnt, tested: (255.0 * learnt, tested), {"unlike_test_inputs": ""}),
+        (
+            lambda learnt, tested: (learnt, np.concatenate([learnt[:30], tested[:10]])),
+            {"tested_on_training_data": "75 % of the test examples have the inputs"},
+        ),
+        (lambda learnt, tested: (learnt, np.concatenate([learnt[:15], tested[:25]])), {}),
+        (lambda learnt, tested: (learnt, learnt[::-1][:, ::-1].copy()), {}),
+    ],
+    ids=["fair", "test x 255", "training x 255", "leak", "small leak", "reversed columns"],
+)
+def test_a_test_set_that_is_no_fair_test_is_warned_of(
+    tmp_path: Path,
+    change: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]],
+    told: dict[str, str],
+) -> None:
+    """On another scale, or known from training; equal sums of inputs are not equal inputs."""
+    rng = np.random.default_rng(0)
+    learnt, tested = change(rng.normal(size=(40, 3)), rng.normal(size=(40, 3)))
+    labels = {f"y_{part}": np.arange(40) % 2 for part in ("train", "test")}
+    np.savez(tmp_path / "set.npz", x_train=learnt, x_test=tested, **labels)
+    data = {"name": "npz", "path": str(tmp_path / "set.npz"), "partition": "iid"}
+
+    found = foreseen(assemble(small(data=data, model="linear", population={"clients": 4})))
+
+    kinds = ("unlike_test_inputs", "tested_on_training_data")
+    messages = {one.kind: one.message for one in found if one.kind in kinds}
+    assert messages.keys() == told.keys()
+    assert all(told[kind] in message for kind, message in messages.items())
 
 
 def test_no_shipped_population_has_an_implausible_figure() -> None:

@@ -133,6 +133,14 @@ ADVICE = {
         " outputs that are never trained still cost bytes and operations"
     ),
     "one_class": "check the labels: any model that always predicts this label has an accuracy of 1",
+    "unlike_test_inputs": (
+        "scale training and test inputs alike, by figures of the training inputs: else the test set"
+        " is not of the kind that is learned"
+    ),
+    "tested_on_training_data": (
+        "test on other examples: accuracy and loss are otherwise those of examples that were"
+        " learned; nothing is wrong if few different inputs exist"
+    ),
     "perhaps_classes": (
         "for a classification store whole numbers of an integer type; nothing is wrong if they are"
         " amounts, such as counts or grades"

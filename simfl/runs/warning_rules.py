@@ -26,6 +26,7 @@ from simfl.runs.hardware_warnings import beyond_calibration, implausible, unveri
 from simfl.runs.learning_nothing import not_learning
 from simfl.runs.regressions import equal_targets, equal_targets_of_clients, perhaps_classes
 from simfl.runs.target_warnings import target_at_once, target_missed
+from simfl.runs.test_set import tested_on_training_data, unlike_test_inputs
 from simfl.runs.unused_clients import edge_servers_left_out, never_took_part
 from simfl.runs.wasted_rounds import mostly_late, mostly_lost
 from simfl.system.codecs.base import encoded_bytes
@@ -80,6 +81,8 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _labels_with_gaps,
         _one_class,
         perhaps_classes,
+        unlike_test_inputs,
+        tested_on_training_data,
         equal_targets,
         equal_targets_of_clients,
         _few_test_examples,

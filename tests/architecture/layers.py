@@ -121,6 +121,7 @@ ROOMS = {
     "runs.unused_clients": _room("protocols assembly.simulation", "numpy"),
     "runs.wasted_rounds": _room("protocols assembly.simulation"),
     "runs.regressions": _room("assembly.simulation", "numpy"),
+    "runs.test_set": _room("assembly.simulation", "numpy torch"),
     "runs.absences": _room("system protocols assembly.simulation", "numpy"),
     "runs.grid_hours": _room("system assembly.simulation", "numpy"),
     "runs.hardware_warnings": _room("system assembly.simulation", "numpy"),
@@ -128,7 +129,7 @@ ROOMS = {
         "system decisions eventlog protocols measures assembly.simulation runs.learning_nothing"
         " runs.hardware_warnings"
         " runs.absences runs.grid_hours runs.wasted_rounds runs.unused_clients"
-        " runs.target_warnings runs.regressions",
+        " runs.target_warnings runs.regressions runs.test_set",
         "numpy",
     ),
     "runs.misleading_measures": _room("runs.runfolder"),
