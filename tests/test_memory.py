@@ -85,6 +85,8 @@ def test_rounds_of_clients_without_memory_fail_where_they_may(sharing: str, tmp_
     run = simfl.run(scenario, tmp_path / "run")
 
     assert run.rounds["time_s"].max() < 1000
+    at_once = simfl.run(scenario.with_overrides(["population.noticed_after_s=0"]), tmp_path / "0")
+    assert "noticed_at_once" not in {one.kind for one in at_once.warnings}
     tiny = set(run.clients.loc[run.clients["device"] == "tiny", "client"])
     failed, downloads = run.details("out_of_memory"), run.details("download")
     downloads = downloads[downloads["client"].isin(tiny)]

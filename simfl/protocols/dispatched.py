@@ -26,7 +26,7 @@ class Dispatched:
 
     `ends_s` (clients,): when each reports or its round is broken off; inf: not known yet, as over
     shared channels. The server gives up clients whose rounds are broken off `noticed_after_s`
-    (clients,) later.
+    later, except those that `tell` (clients,) it themselves.
     """
 
     def __init__(
@@ -34,7 +34,8 @@ class Dispatched:
         timeline: Timeline,
         idle_w: FloatArray,
         ends_s: FloatArray,
-        noticed_after_s: FloatArray,
+        noticed_after_s: float,
+        tell: BoolArray,
         servers: Servers,
         server: ServerId,
         clock: Clock,
@@ -42,7 +43,7 @@ class Dispatched:
         self.begun_s = clock.now_s
         self._timeline = timeline
         self._idle_w = idle_w
-        self._noticed_after_s = noticed_after_s
+        self._noticed_after_s, self._silent = noticed_after_s, ~tell
         self._ends_s = self._noticed(np.arange(ends_s.size), ends_s)
         self._servers = servers
         self._server = server
@@ -100,13 +101,14 @@ class Dispatched:
         self._ends_s[place] = self._noticed(np.array([place]), np.array([now_s]))[0]
 
     def given_up(self, time_s: float) -> bool:
-        """Whether the server gave a client up at this time."""
-        return bool((np.isinf(self.arrives_s) & (self._ends_s == time_s)).any())
+        """Whether the server gave a client up at this time that did not tell it."""
+        gone = np.isinf(self.arrives_s) & self._silent
+        return bool((gone & (self._ends_s == time_s)).any())
 
     def _noticed(self, places: IntArray, ends_s: FloatArray) -> FloatArray:
         """When the server knows of the ends of these rounds."""
-        broken_off = np.isinf(self._timeline.arrives_s[places])
-        known_s: FloatArray = ends_s + np.where(broken_off, self._noticed_after_s[places], 0.0)
+        gone = np.isinf(self._timeline.arrives_s[places]) & self._silent[places]
+        known_s: FloatArray = ends_s + np.where(gone, self._noticed_after_s, 0.0)
         return known_s
 
     def tell(self, place: int) -> None:

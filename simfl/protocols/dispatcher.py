@@ -295,22 +295,12 @@ class Dispatcher:
         self, orders: Orders, timeline: Timeline, places: IntArray, ends_s: FloatArray
     ) -> None:
         """The rounds of `places` end. Counts them, except those that fail for lack of memory."""
-        after_s = self._noticed_after_s(orders)[places]
-        unnoticed = np.isinf(timeline.arrives_s[places]) & (after_s > 0)
-        clients = timeline.actors[places[unnoticed]]
-        self.fates.given_up_s[clients] = (ends_s + after_s)[unnoticed]
+        has_memory = orders.lacking_bytes[places] == 0
+        if after_s := self._world.noticed_after_s:
+            gone = np.isinf(timeline.arrives_s[places]) & has_memory
+            self.fates.given_up_s[timeline.actors[places[gone]]] = ends_s[gone] + after_s
         if not orders.query:
-            has_memory = orders.lacking_bytes[places] == 0
             self.fates.end(timeline, places[has_memory], ends_s[has_memory])
-
-    def _noticed_after_s(self, orders: Orders) -> FloatArray:
-        """How long the server waits for each client whose round is broken off.
-
-        A client without memory for training says so at once.
-        """
-        after_s = self._world.noticed_after_s
-        found: FloatArray = np.where(orders.lacking_bytes > 0, 0.0, after_s)
-        return found
 
     def _out_of_memory(self, orders: Orders, places: IntArray, times_s: FloatArray) -> None:
         """End the rounds of those of `places` that have the model but lack memory to train it."""
@@ -460,9 +450,16 @@ class Dispatcher:
 
     def _dispatched(self, orders: Orders, timeline: Timeline, ends_s: FloatArray) -> Dispatched:
         idle_w = self._world.power_idle_w[orders.clients]
-        after_s = self._noticed_after_s(orders)
-        about = self._servers, orders.server, self._clock
-        return Dispatched(timeline, idle_w, ends_s, after_s, *about)
+        return Dispatched(
+            timeline,
+            idle_w,
+            ends_s,
+            self._world.noticed_after_s,
+            orders.lacking_bytes > 0,  # such a client says so at once
+            self._servers,
+            orders.server,
+            self._clock,
+        )
 
     def _check_ends(self, clients: IntArray, plan: RoundPlan) -> None:
         stages_s = np.stack([plan.download_s, plan.compute_s, plan.upload_s])
