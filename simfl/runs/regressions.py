@@ -22,14 +22,14 @@ def perhaps_classes(simulation: Simulation) -> list[Notice]:
         return []
     columns = targets.shape[1] if targets.ndim > 1 else 1
     if columns > 1:
-        ones = bool((targets.max(axis=1) == 1).all() and (targets.sum(axis=1) == 1).all())
+        seem_classes = bool((targets.max(axis=1) == 1).all() and (targets.sum(axis=1) == 1).all())
         what = f"rows of {columns} numbers with a single 1 each (one-hot)"
         labels = "y.argmax(axis=1)"
     else:
         kinds = np.unique(targets).size
-        ones = 1 < kinds <= min(MOST_CLASSES, targets.size // 4)
+        seem_classes = 1 < kinds <= min(MOST_CLASSES, targets.size // 4)
         what, labels = f"only {kinds} different whole numbers, as real numbers", "y.astype('int64')"
-    if not ones:
+    if not seem_classes:
         return []
     message = (
         f"the targets are {what}, and are learned as a regression (R^2 instead of accuracy); as"

@@ -147,6 +147,13 @@ def hardware_sentences(study: LoadedStudy) -> list[str]:
             f" of which hold {100 * held:.0f} % of machines, not 90 %, for which {LEAST_DRAWS} are"
             " drawn"
         )
+    runs_of = study.drawn.sort_values("point").groupby(DRAW)["digest"].agg(tuple)
+    if (different := runs_of.nunique()) < study.draws:
+        sentences.append(
+            f"of {study.draws} drawn machines, with their seeds, {different} are different (a"
+            " calibrated profile has 100 draws): intervals and probabilities that count all of"
+            " them look surer than they are"
+        )
     if lost := int((study.drawn["status"] == "diverged").sum()):
         sentences.append(f"{lost} runs on drawn machines diverged")
     ended = study.drawn.loc[study.drawn["status"].isin(ENDED), "point"]

@@ -173,6 +173,20 @@ def test_intervals_hold_the_mean_over_all_seeds_on_the_true_machine(
     assert 0.88 <= np.mean(held) <= 0.985
 
 
+def test_machines_that_are_drawn_twice_are_told(found: dict[float, LoadedStudy]) -> None:
+    """As after the last draw of a calibrated profile."""
+    study = copy.copy(found[3.0])
+    assert not any("are different" in one for one in hardware_sentences(study))
+    first = study.drawn.loc[study.drawn["draw"] == 0].sort_values("point")["digest"].to_numpy()
+    of_last = study.drawn["draw"] == 2
+    study.drawn = study.drawn.sort_values("point")
+    study.drawn.loc[of_last, "digest"] = first
+
+    (told,) = [one for one in hardware_sentences(study) if "are different" in one]
+
+    assert told.startswith("of 3 drawn machines, with their seeds, 2 are different")
+
+
 def test_settings_without_a_drawn_run_are_counted(
     found: dict[float, LoadedStudy], tmp_path: Path
 ) -> None:
