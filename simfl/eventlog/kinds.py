@@ -158,7 +158,8 @@ COLUMNS: dict[str, Column] = {
     ),
     "value": Column("the value of this kind", _REAL, _F, _NAN),
     "active_j": Column(
-        "J above idle power of the activity, including those missing in an empty battery",
+        "J above idle power of the activity, including those missing in an empty battery; those of"
+        " a tail are energy_j + unmet_j - power_idle_w duration_s",
         _REAL,
         _F,
         _NAN,
