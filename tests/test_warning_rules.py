@@ -113,6 +113,24 @@ def test_figures_in_another_unit_are_warned_of(
     assert one.endswith(told)
 
 
+def test_a_phones_battery_in_mah_and_seconds_in_ms_are_warned_of(tmp_path: Path) -> None:
+    """4,000 are no joules of a phone, though they may be of a board."""
+    phone = Catalogue().profile("device", "phone_high_sd865").path.read_text(encoding="utf-8")
+    text = re.sub(r"^battery_j: .*$", "battery_j: 4000", phone, flags=re.MULTILINE)
+    timed = "processor: {name: cpu, cores: 1, frequency_min_hz: 1.0e9, frequency_max_hz: 2.0e9,"
+    timed += " kappa: 1.0e-28, seconds_per_batch: 200, batch_examples: 16}"
+    board = f"kind: device\ndevice_class: sbc\npower_idle_w: 1\nmemory_bytes: 1.0e+9\n{timed}\n"
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "board.yaml").write_text(f"{board}battery_j: 4000\n", encoding="utf-8")
+    catalogue = Catalogue([tmp_path])
+
+    (of_phone,) = implausible_figures([catalogue.profile("device", "mine")])
+    (of_board,) = implausible_figures([catalogue.profile("device", "board")])
+
+    assert "battery_j: found 4000, likely 1e+04 to 1e+06; in mAh" in of_phone
+    assert "seconds_per_batch: found 200, likely at most 100; in ms?" in of_board
+
+
 def test_a_run_warns_of_figures_in_another_unit(tmp_path: Path) -> None:
     """For a machine that takes part."""
     text = (shipped_folder() / "rpi_4b.yaml").read_text(encoding="utf-8")

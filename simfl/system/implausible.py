@@ -40,6 +40,10 @@ OF_ALL: dict[str, Bounds] = {
     "memory_bytes": _MEMORY,
     "kappa": (1e-32, 1e-23, "another unit", "W/GHz^3"),
     "battery_j": (100.0, 1e9, "Wh", "mJ"),
+    "seconds_per_example": (0.0, 10.0, "", "ms"),
+    "seconds_per_batch": (0.0, 100.0, "", "ms"),
+    "seconds_per_step": (0.0, 100.0, "", "ms"),
+    "seconds_per_training": (0.0, 600.0, "", "ms"),
     "uplink_bps": _RATE_BPS,
     "downlink_bps": _RATE_BPS,
     "rtt_s": _DELAY_S,
@@ -68,6 +72,8 @@ OF_KIND: dict[str, dict[str, Bounds]] = {
 }
 """By the last part of a figure's path. Known machines, radios and grids are well within them."""
 
+OF_A_PHONES_BATTERY: Bounds = (1e4, 1e6, "mAh (one is 13 J at 3.7 V) or Wh", "mJ")
+
 OF_POPULATION: dict[str, Bounds] = {
     "access_bps": _RATE_BPS,
     "backhaul_bps": _RATE_BPS,
@@ -93,6 +99,8 @@ def implausible_figures(profiles: Sequence[Profile]) -> list[str]:
 
 def _of(profile: Profile) -> Iterator[str]:
     bounds = OF_ALL | OF_KIND.get(profile.kind, {})
+    if profile.values.get("device_class") == "phone":
+        bounds["battery_j"] = OF_A_PHONES_BATTERY
     for path, figures in profile.numbers():
         known = bounds.get(path.rpartition(".")[2])
         told = known and _beyond(known, figures)
