@@ -6,12 +6,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
 import simfl
+from simfl.assembly.assemble import outlined
 from simfl.protocols.clock import Stalled
 from simfl.runs.battery_levels import battery_levels
+from simfl.scenario.scenario import Scenario
 from simfl.system.battery import Batteries
 from tests.protocols.faults import faulty
 from tests.protocols.test_hand_timeline import PROFILES, SCENARIO
@@ -21,6 +24,10 @@ PHONES = {"groups": [{"device": "phone_high_sd865", "link": "lte_2021", "share":
 EMPTYING = {"initial": [4e-6, 4e-5], "lowest": 1e-6, "charge_w": 0.0}
 # Plugged in a second after midnight or so, to be unplugged before the run is over.
 CHARGED = {**EMPTYING, "charge_w": 3.0, "plug_in_s": 1.0, "unplug_s": 1.5, "hours_spread_s": 0.3}
+OF_GROUPS = [
+    {"device": "phone_high_sd865", "link": "lte_2021", "share": 0.25},
+    {"device": "phone_high_sd865", "link": "lte_2021", "share": 0.75},
+]
 HARVESTING = {**EMPTYING, "harvest_w": [[0.0, 0.5], [0.7, 2.0]], "harvest_spread": 0.5}
 
 
@@ -96,6 +103,25 @@ def test_a_paused_round_draws_idle_power_while_it_is_paused(tmp_path: Path) -> N
     assert levels["time_s"].tolist() == [0.0, 0.75, 101.75, 103.0, 103.75]
     joules = [60.0, 59.625, 50.2, 48.95, 49.325]
     assert (60.0 * levels["level"]).tolist() == pytest.approx(joules)
+
+
+def test_groups_have_batteries_of_their_own(tmp_path: Path) -> None:
+    """The first group has mains power; without the group's key, the population's batteries."""
+    stop = {"versions": 20}
+    own = {"groups": [OF_GROUPS[0], {**OF_GROUPS[1], "batteries": EMPTYING}]}
+    with suppress(Stalled):
+        simfl.run(small(stop=stop, population=own), tmp_path / "own")
+    run = simfl.load_run(tmp_path / "own")
+    group = outlined(Scenario.from_yaml(tmp_path / "own" / "scenario.yaml"))
+    which = group.parts[("population",)].group_index(group.streams)
+
+    levels = battery_levels(run)
+
+    assert set(levels["client"]) == set(np.flatnonzero(which == 1)) and (which == 0).any()
+    assert (levels.groupby("client")["level"].first() <= 4e-5).all()
+    assert (levels["level"] == 0).any()
+    emptied = run.events.loc[run.events["kind"] == "battery_empty", "client"]
+    assert emptied.size and set(emptied) <= set(levels["client"])
 
 
 def test_only_what_runs_on_a_battery_has_levels(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
 SIZES = {"data": {"name": "sizes"}, "model": "linear", "algorithm": {"name": "none", "local": {}}}
 PAPER = {"population": {"name": "paper", "clients": 4, "edges": 2}}
 HIERARCHICAL = {"protocol": {"name": "hierarchical", "edge_rounds": 1}}
+BOARDS = {"device": "rpi_4b", "link": "wifi5_ac"}
+PHONES = {"device": "phone_high_sd865", "link": "lte_2021"}
 BEHIND = {"server_behind": "backhaul"}
 PIPES = {"name": "max_min", "access_bps": 1e6, "backhaul_bps": 2e6}
 OUTAGES = {"works": {"mean_s": 9}, "broken": {"mean_s": 1}}
@@ -134,6 +136,16 @@ def unread(scenario: Scenario) -> dict[str, str]:
             PAPER | {"population": {**PAPER["population"], "batteries": {}}},
             "population.batteries",
             "no device has a battery",
+        ),
+        (
+            {"population": {"groups": [BOARDS | {"batteries": {}}]}},
+            "population.groups.0.batteries",
+            "rpi_4b has no battery",
+        ),
+        (
+            {"population": {"groups": [PHONES | {"batteries": {}}], "batteries": {}}},
+            "population.batteries",
+            "every group has its own",
         ),
     ],
 )

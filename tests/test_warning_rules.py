@@ -29,6 +29,7 @@ from tests.measures.runs import known_latencies
 from tests.small import SEMI_ASYNCHRONOUS, SMALL, simulated, small
 
 ROOT = Path(__file__).parents[1]
+PHONES = {"device": "phone_high_sd865", "link": "lte_2021", "share": 0.5}
 FIRST_THREE = """
 from simfl.decisions.base import Selection
 
@@ -235,6 +236,11 @@ def test_a_run_warns_of_its_populations_own_figures(tmp_path: Path) -> None:
             None,
             "",
         ),
+        (
+            {"groups": [PHONES, {**PHONES, "batteries": {"plug_in_s": 21}}]},
+            "groups.1.batteries.plug_in_s",
+            'then "21:00"',
+        ),
         ({"availability": {"name": "absence", "from_s": 9}}, None, ""),
         (
             {
@@ -255,9 +261,9 @@ def test_hours_where_seconds_belong_are_warned_of(
     population: dict[str, Any], key: str | None, told: str
 ) -> None:
     """Times of every day; 0 is midnight, and a period of 20 s has no hours."""
-    phones = {"groups": [{"device": "phone_high_sd865", "link": "lte_2021", "count": 8}]}
+    scenario = small(population={"groups": [PHONES, PHONES], **population})
 
-    found = foreseen(assemble(small(population={**phones, **population}), Options(device="cpu")))
+    found = foreseen(assemble(scenario, Options(device="cpu")))
 
     messages = [one.message for one in found if one.kind == "implausible_figures"]
     assert len(messages) == (key is not None)

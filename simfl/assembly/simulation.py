@@ -271,15 +271,13 @@ class Simulation:
 
     def _presence(self) -> Presence:
         """Clients' presence over time, with batteries as they are at time 0."""
-        population, world = self.parts[("population",)], self.world
-        charging = population.batteries
+        population = self.parts[("population",)]
         return Presence(
             self.availability,
             population.leaving,
             Failures(population.faults.clients, self.streams, "faults.client"),
-            charging
-            and charging.build(world.devices, world.device_index, self.streams, population.start_s),
-            world.power_idle_w,
+            population.build_batteries(self.world),
+            self.world.power_idle_w,
             self.streams,
         )
 

@@ -58,8 +58,8 @@ def standalone_scenario(scenario: Scenario, algorithm: Algorithm) -> Scenario:
     content["name"] = f"{scenario.name} standalone"
     content["population"]["availability"] = {"name": "always"}
     for group in content["population"].get("groups", ()):
-        for kind in OF_GROUPS:
-            group.pop(kind, None)
+        for key in (*OF_GROUPS, "batteries"):
+            group.pop(key, None)
     for trouble in TROUBLES:
         content["population"].pop(trouble, None)
     for codec in ("uplink_codec", "downlink_codec"):  # nothing is sent

@@ -202,6 +202,20 @@ def _groups(one: Composition) -> Found:
         for key in ("uplink_factor", "downlink_factor", "speed_factor"):
             if getattr(group, key, 1.0) is None:
                 yield ("population", "groups", place, key), "null: its profile's own figure is used"
+        yield from _batteries(one, place, group)
+
+
+def _batteries(one: Composition, place: int, group: Any) -> Found:
+    """Batteries that a group lacks."""
+    keys = ("population", "groups", place, "batteries")
+    if getattr(group, "batteries", 1) is None:
+        yield keys, "null: the group uses population.batteries"
+    elif hasattr(group, "batteries") and not _has_battery(one.world, group.device):
+        yield keys, f"{group.device} has no battery"
+
+
+def _has_battery(world: World, name: str) -> bool:
+    return any(device.battery_j is not None for device in world.devices if device.name == name)
 
 
 def _hours(one: Composition) -> Found:
@@ -210,7 +224,7 @@ def _hours(one: Composition) -> Found:
     by_hour = any(model.begun(0.0, None) is not model for model in models)
     if is_users_own(one.population) or one.world.electricity is not None or by_hour:
         return
-    if one.population.batteries is None or _without_batteries(one.world):
+    if not one.population.has_batteries or _without_batteries(one.world):
         yield (
             ("population", "start_time"),
             "no region, battery or availability here depends on the time of day",
@@ -292,6 +306,8 @@ def _troubles(one: Composition) -> Found:
         yield ("population", "leaving"), "no client ever leaves"
     if _without_batteries(world):
         yield ("population", "batteries"), "no device has a battery"
+    elif all(getattr(group, "batteries", None) for group in getattr(population, "groups", (None,))):
+        yield ("population", "batteries"), "every group has its own"
     if population.memory is None:
         yield ("population", "memory"), "no client runs out of memory: the run would be refused"
     yield from _nothing_to_notice(one)
@@ -314,7 +330,7 @@ def _nothing_to_notice(one: Composition) -> Found:
     may_break_off = (
         (leaves and population.leaving != "ignore")
         or population.faults.clients is not None
-        or (population.batteries is not None and not _without_batteries(one.world))
+        or (population.has_batteries and not _without_batteries(one.world))
         or (population.message_loss is not None and population.message_loss.probability != 0)
     )
     if not may_break_off:

@@ -126,7 +126,8 @@ def trace(
     with exit_codes(), _told_by(folder):
         _check_out(out, (".json", ".json.gz"))
         run, levels = load_run(folder), None
-        if run.scenario["population"].get("batteries"):
+        population = run.scenario["population"]
+        if any(one.get("batteries") for one in (population, *population.get("groups", ()))):
             from simfl.runs.battery_levels import battery_levels
 
             levels = battery_levels(run)

@@ -128,7 +128,7 @@ def _drawn_evenly(scenario: Mapping[str, Any]) -> bool:
     if patience.get("over_selection", 1.0) > 1.0 or patience.get("deadline_s") is not None:
         return False
     groups = population.get("groups") or []
-    away = any(group.get("availability") for group in groups)
+    away = any(one.get("availability") or one.get("batteries") for one in groups)
     return not (away or population.get("batteries") or population["faults"]["clients"])
 
 

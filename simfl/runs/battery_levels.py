@@ -31,13 +31,10 @@ def battery_levels(run: LoadedRun) -> pd.DataFrame:
     the run's scenario can no longer be built.
     """
     outline = outlined(Scenario.from_yaml(run.path / "scenario.yaml"))
-    population, world = outline.parts[("population",)], outline.world
-    charging = population.batteries
+    batteries = outline.parts[("population",)].build_batteries(outline.world)
     levels = pd.DataFrame({"client": [], "time_s": [], "level": []})
-    if charging is None:
+    if batteries is None:
         return levels
-    devices, index = world.devices, world.device_index
-    batteries = charging.build(devices, index, outline.streams, population.start_s)
     clients = np.flatnonzero(np.isfinite(batteries.capacity_j))
     found = [levels, _levels(batteries, clients)]
     rows = _rows(run)

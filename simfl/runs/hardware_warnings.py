@@ -69,7 +69,8 @@ def implausible(simulation: Simulation) -> list[Notice]:
         if keys[:1] == population and is_dataclass(part):
             found += [(keys, *one) for one in hours_as_seconds(part)]
     for keys, key, told in found:
-        lines.append(str(simulation.scenario.where(*keys, *key.split(".")).error("", "", told)))
+        steps = [int(step) if step.isdecimal() else step for step in key.split(".")]
+        lines.append(str(simulation.scenario.where(*keys, *steps).error("", "", told)))
     if not lines:
         return []
     more = len(lines) - MOST_NAMED

@@ -14,7 +14,7 @@ empty is off: it draws nothing, all its load is unmet and all supply charges it,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,10 +41,17 @@ class Supply:
         return self.scale[clients] * self.series.at(time_s + self.shift_s[clients])
 
     def next_change_s(self, clients: IntArray, time_s: FloatArray) -> FloatArray:
-        """When the supply changes next."""
+        """When the supply changes next; inf for a client that gets nothing."""
         shift_s = self.shift_s[clients]
         later_s = self.series.next_change_s(time_s + shift_s) - shift_s
+        later_s = np.where(self.scale[clients] == 0, np.inf, later_s)
         return np.maximum(later_s, np.nextafter(time_s, np.inf))
+
+    def only(self, clients: IntArray) -> Supply:
+        """The supply of these clients; all others get nothing from it."""
+        scale = np.zeros_like(self.scale)
+        scale[clients] = self.scale[clients]
+        return replace(self, scale=scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +71,9 @@ class Flow:
 class Batteries:
     """The charge of every client's battery, each at a time of its own.
 
-    Columns over clients: `capacity_j`, inf for mains power; `charge_j` at `time_s`, and whether the
-    client is `off`. A query takes time for the steps of the supplies since the client's last one.
+    Columns over clients: `capacity_j`, inf for mains power; `charge_j` at `time_s`; the share
+    `lowest` of the capacity; and whether the client is `off`. A query takes time for the steps of
+    the supplies since the client's last one.
     """
 
     def __init__(
@@ -73,7 +81,7 @@ class Batteries:
         capacity_j: ArrayLike,
         charge_j: ArrayLike,
         supplies: Sequence[Supply] = (),
-        lowest: float = 0.2,
+        lowest: ArrayLike = 0.2,
     ) -> None:
         self.capacity_j = np.asarray(capacity_j, dtype=float)
         charge = np.broadcast_to(np.asarray(charge_j, dtype=float), self.capacity_j.shape)
@@ -88,10 +96,10 @@ class Batteries:
         self.charge_j = np.where(np.isinf(self.capacity_j), np.inf, charge)
         self.time_s = np.zeros(self.capacity_j.shape)
         self.off = self.charge_j == 0
-        self._supplies = tuple(supplies)
+        self.supplies = tuple(supplies)
         periods_s = {one.series.period_s for one in supplies}
         self._period_s = periods_s.pop() if len(periods_s) == 1 else None
-        self._lowest = lowest
+        self.lowest = np.broadcast_to(np.asarray(lowest, dtype=float), self.capacity_j.shape)
 
     def advance(self, clients: IntArray, until_s: ArrayLike, load_w: ArrayLike) -> Flow:
         """Let clients (each once) draw `load_w` from their own time to `until_s`; the flows.
@@ -126,7 +134,7 @@ class Batteries:
         """The supplied watts at a time."""
         at_s = np.broadcast_to(np.asarray(time_s, dtype=float), clients.shape)
         return sum(
-            (supply.power_w(clients, at_s) for supply in self._supplies), np.zeros(clients.shape)
+            (supply.power_w(clients, at_s) for supply in self.supplies), np.zeros(clients.shape)
         )
 
     def can_take_part(self, clients: IntArray) -> BoolArray:
@@ -141,7 +149,7 @@ class Batteries:
         at_s, charge_j = self.time_s[clients], self.charge_j[clients]
         off, until_s = self.off[clients], np.full(clients.size, np.inf)
         peak_w = sum(
-            (one.scale[clients] * one.series.values.max() for one in self._supplies),
+            (one.scale[clients] * one.series.values.max() for one in self.supplies),
             np.zeros(clients.size),
         )
         last_s = at_s + _FORESEEN_S
@@ -150,7 +158,7 @@ class Batteries:
             who = clients[open_]
             if self._period_s is not None:
                 # All that comes in charges an empty battery, the same in each period.
-                gap_j = self._lowest * self.capacity_j[who] - charge_j[open_]
+                gap_j = self.lowest[who] * self.capacity_j[who] - charge_j[open_]
                 a_period_j = self._in_a_period_j(who)
                 periods = np.divide(gap_j, a_period_j, out=np.zeros_like(gap_j), where=off[open_])
                 skipped = np.maximum(np.floor(periods) - 1.0, 0.0)
@@ -159,7 +167,7 @@ class Batteries:
             now_s, before = at_s[open_], charge_j[open_]
             in_w, stop_s = self.supply_w(who, now_s), self.next_change_s(who, now_s)
             gain_w = in_w - np.where(off[open_], 0.0, load_w[open_])
-            missing_j = np.maximum(self._lowest * self.capacity_j[who] - before, 0.0)
+            missing_j = np.maximum(self.lowest[who] * self.capacity_j[who] - before, 0.0)
             wait_s = np.divide(missing_j, gain_w, out=np.full(open_.size, np.inf), where=gain_w > 0)
             wait_s[self._charged(who, before) | (~off[open_] & (in_w > 0))] = 0.0
             ready = now_s + wait_s <= np.minimum(stop_s, last_s[open_])
@@ -177,19 +185,21 @@ class Batteries:
         """The joules that come in during each period of the supplies."""
         each = (
             one.scale[clients] * one.series.integral(0.0, one.series.period_s or 0.0)
-            for one in self._supplies
+            for one in self.supplies
         )
         return sum(each, np.zeros(clients.size))
 
     def _charged(self, clients: IntArray, charge_j: FloatArray) -> BoolArray:
         """Whether a charge is enough to take part."""
-        enough: BoolArray = charge_j >= (self._lowest - _ROUNDING) * self.capacity_j[clients]
+        enough: BoolArray = (
+            charge_j >= (self.lowest[clients] - _ROUNDING) * self.capacity_j[clients]
+        )
         return enough
 
     def next_change_s(self, clients: IntArray, time_s: FloatArray) -> FloatArray:
         """When one of the supplies changes next after a time; inf: never."""
         stop_s = np.full(clients.size, np.inf)
-        for supply in self._supplies:
+        for supply in self.supplies:
             stop_s = np.minimum(stop_s, supply.next_change_s(clients, time_s))
         return stop_s
 
@@ -209,7 +219,7 @@ class Batteries:
             until_s = np.minimum(end_s[under_way], self.next_change_s(who, now_s))
             in_w, out_w = self.supply_w(who, now_s), load_w[under_way]
             before, gain_w = charge_j[under_way], in_w - np.where(was_off, 0.0, out_w)
-            goal_j = np.where(was_off, self._lowest * self.capacity_j[who], 0.0)
+            goal_j = np.where(was_off, self.lowest[who] * self.capacity_j[who], 0.0)
             after, stop_s = before + gain_w * (until_s - now_s), until_s
             kept = np.clip(after, 0.0, self.capacity_j[who])
             is_off = was_off & ~self._charged(who, kept)
@@ -246,7 +256,7 @@ class Batteries:
         """
         found_s = np.zeros(clients.size)
         some = in_w > 0
-        lowest_j = self._lowest * self.capacity_j[clients[some]]
+        lowest_j = self.lowest[clients[some]] * self.capacity_j[clients[some]]
         cycle_s = lowest_j / in_w[some] + lowest_j / (out_w - in_w)[some]
         found_s[some] = within_s[some] - np.fmod(within_s[some], cycle_s)
         return found_s

@@ -8,10 +8,12 @@ from typing import Annotated
 
 import numpy as np
 
+from simfl.common.arrays import IntArray
 from simfl.common.time_of_day import TIME_OF_DAY
 from simfl.streams import Streams
 from simfl.system.battery import Batteries, Supply
 from simfl.system.device import Device
+from simfl.system.grouping import by_value
 from simfl.system.series import StepSeries
 
 DAY_S = 86_400.0
@@ -58,7 +60,7 @@ class Charging:
     def build(
         self,
         devices: Sequence[Device],
-        device_index: Sequence[int],
+        device_index: Sequence[int] | IntArray,
         streams: Streams,
         start_s: float = 0.0,
     ) -> Batteries:
@@ -93,3 +95,31 @@ class Charging:
         if min(watts) < 0:
             raise ValueError(f"found {min(watts):g} W, accepted: >= 0")
         return StepSeries(times_s, watts, DAY_S)
+
+
+def batteries_by_group(
+    charging: Sequence[Charging | None],
+    group: IntArray,
+    devices: Sequence[Device],
+    device_index: IntArray,
+    streams: Streams,
+    start_s: float = 0.0,
+) -> Batteries | None:
+    """Batteries charged by each client's `charging[group]` (None: mains power); None: no battery.
+
+    A client's draws do not depend on its group.
+    """
+    capacity_j, charge_j = np.full(group.size, np.inf), np.zeros(group.size)
+    lowest, supplies = np.ones(group.size), list[Supply]()
+    for number, own in by_value(group):
+        one = charging[number]
+        if one is not None:
+            built = one.build(devices, device_index, streams, start_s)
+            for merged, column in (
+                (capacity_j, built.capacity_j),
+                (charge_j, built.charge_j),
+                (lowest, built.lowest),
+            ):
+                merged[own] = column[own]
+            supplies += [supply.only(own) for supply in built.supplies]
+    return Batteries(capacity_j, charge_j, supplies, lowest) if supplies else None

@@ -110,8 +110,14 @@ def _of(profile: Profile) -> Iterator[str]:
 
 def implausible_keys(population: Population) -> Iterator[tuple[str, str]]:
     """Each key of a population with a figure beyond its bounds: the value, and the likely cause."""
+    groups = enumerate(getattr(population, "groups", ()))
+    for head, part in (("", population), *((f"groups.{place}.", one) for place, one in groups)):
+        yield from ((head + key, told) for key, told in _implausible_keys(part))
+
+
+def _implausible_keys(part: Any) -> Iterator[tuple[str, str]]:
     for key, bounds in OF_POPULATION.items():
-        value: Any = population
+        value: Any = part
         for step in key.split("."):
             value = getattr(value, step, None)
         figures = np.atleast_1d(() if value is None else value)
@@ -128,9 +134,13 @@ def hours_as_seconds(part: Any) -> Iterator[tuple[str, str]]:
     """
     for field in fields(part):
         value = getattr(part, field.name)
-        if is_dataclass(value):
-            yield from ((f"{field.name}.{key}", told) for key, told in hours_as_seconds(value))
-        elif (
+        inner = {field.name: value} if is_dataclass(value) else {}
+        if isinstance(value, tuple):
+            inner = {f"{field.name}.{place}": one for place, one in enumerate(value)}
+        for key, one in inner.items():
+            if is_dataclass(one):
+                yield from ((f"{key}.{path}", told) for path, told in hours_as_seconds(one))
+        if (
             isinstance(part, _OF_EVERY_DAY)
             and getattr(part, "period_s", DAY_S) == DAY_S
             and field.name in _TIMES_OF_DAY

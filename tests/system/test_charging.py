@@ -9,7 +9,7 @@ import pytest
 
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue
-from simfl.system.charging import Charging
+from simfl.system.charging import Charging, batteries_by_group
 
 DEVICES = [Catalogue().device("phone_mid_sd660"), Catalogue().device("rpi_4b")]
 INDEX = np.arange(2000) % 2
@@ -112,3 +112,41 @@ def test_contradictory_fields(changes: dict[str, object], message: str) -> None:
     """Keys that contradict each other are refused, the field first."""
     with pytest.raises(ValueError, match=message):
         replace(NIGHTS, **changes)  # type: ignore[arg-type]
+
+
+def test_groups_charge_their_batteries_in_their_own_way() -> None:
+    """With the draws that each client would have anyway; the others have mains power."""
+    solar = replace(NIGHTS, charge_w=0.0, harvest_w=((0.0, 0.0), (43_200.0, 2.0)), lowest=0.4)
+    ways, group = [NIGHTS, solar, None], np.arange(2000) // 2 % 3
+    clients = [np.intersect1d(PHONES, np.flatnonzero(group == one)) for one in range(3)]
+
+    batteries = batteries_by_group(ways, group, DEVICES, INDEX, Streams(1))
+
+    assert batteries is not None
+    for way, own in zip(ways[:2], clients, strict=False):
+        alone = way.build(DEVICES, INDEX, Streams(1)) if way else batteries
+        np.testing.assert_array_equal(batteries.level(own), alone.level(own))
+        for hour in (3, 13):
+            watts = batteries.supply_w(own, hour * 3600.0)
+            np.testing.assert_array_equal(watts, alone.supply_w(own, hour * 3600.0))
+        changes_s = batteries.next_change_s(own, np.zeros(own.size))
+        np.testing.assert_array_equal(changes_s, alone.next_change_s(own, np.zeros(own.size)))
+    assert set(batteries.lowest[clients[0]]) == {0.2} and set(batteries.lowest[clients[1]]) == {0.4}
+    assert np.isinf(batteries.capacity_j[clients[2]]).all()
+    assert batteries_by_group([None], np.zeros(2000, int), DEVICES, INDEX, Streams(1)) is None
+
+
+def test_one_way_for_all_is_that_way() -> None:
+    """To the bit, so that runs do not depend on how their batteries are put together."""
+    way = replace(NIGHTS, hours_spread_s=3600.0, harvest_w=((0.0, 1.0),), harvest_spread=0.5)
+
+    batteries = batteries_by_group([way, way], INDEX, DEVICES, INDEX, Streams(1))
+
+    assert batteries is not None
+    loads_w = np.full(PHONES.size, 0.9)
+    flows = [
+        each.advance(PHONES, 1e5, loads_w)
+        for each in (batteries, way.build(DEVICES, INDEX, Streams(1)))
+    ]
+    np.testing.assert_array_equal(flows[0].charged_j, flows[1].charged_j)
+    np.testing.assert_array_equal(flows[0].empty_s, flows[1].empty_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,10 +11,12 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
+from simfl.common.arrays import IntArray
 from simfl.common.time_of_day import TIME_OF_DAY, seconds_after_midnight
 from simfl.streams import Streams
+from simfl.system.battery import Batteries
 from simfl.system.catalogue import Catalogue, CatalogueError
-from simfl.system.charging import Charging
+from simfl.system.charging import Charging, batteries_by_group
 from simfl.system.device import Server
 from simfl.system.failures import Faults
 from simfl.system.idle_power import ClientIdle
@@ -114,7 +116,7 @@ class Population(ABC):
                 f"edges: found {self.edges}, accepted: at most {self.clients}, as many as clients"
             )
 
-        if self.client_idle == "present" and self.batteries is not None:
+        if self.client_idle == "present" and self.has_batteries:
             raise ValueError(
                 "client_idle: found present, accepted with batteries: always (an empty device"
                 " draws nothing), rounds"
@@ -128,6 +130,21 @@ class Population(ABC):
     @abstractmethod
     def build(self, streams: Streams, catalogue: Catalogue) -> World:
         """Builds the world: arrays over clients from `streams`, machines from `catalogue`."""
+
+    def charging(self, streams: Streams) -> tuple[Sequence[Charging | None], IntArray]:
+        """How batteries are charged (None: mains power), and the index of each client's way."""
+        return [self.batteries], np.zeros(self.clients, dtype=np.int64)
+
+    @property
+    def has_batteries(self) -> bool:
+        """Whether devices with a battery run on it."""
+        return self.batteries is not None
+
+    def build_batteries(self, world: World) -> Batteries | None:
+        """The clients' batteries at simulated time 0; None: all have mains power."""
+        charging, which = self.charging(world.streams)
+        machines = world.devices, world.device_index
+        return batteries_by_group(charging, which, *machines, world.streams, self.start_s)
 
     def electricity(self, streams: Streams, catalogue: Catalogue) -> Electricity | None:
         """The regions of the clients' electricity, and last of the servers'; None: not counted."""

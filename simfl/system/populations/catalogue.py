@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -11,6 +11,7 @@ import numpy as np
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue
+from simfl.system.charging import Charging
 from simfl.system.device import Device
 from simfl.system.link import Link
 from simfl.system.populations.base import Population, named
@@ -64,6 +65,10 @@ class Group:
     allocation: Annotated[
         str | Mapping[str, Any] | None,
         "a part: the group's CPU frequencies; null: decisions.allocation",
+    ] = None
+    batteries: Annotated[
+        Charging | None,
+        "batteries of the group's devices, as population.batteries; null: the population's",
     ] = None
 
     def __post_init__(self) -> None:
@@ -218,6 +223,15 @@ class CatalogueMix(Population):
             straggler_shift=self.straggler_shift,
             straggler_mean=self.straggler_mean,
         )
+
+    @property
+    def has_batteries(self) -> bool:
+        """Whether devices of some group run on a battery."""
+        return super().has_batteries or any(one.batteries for one in self.groups)
+
+    def charging(self, streams: Streams) -> tuple[Sequence[Charging | None], IntArray]:
+        """The groups' own charging, or the population's."""
+        return [one.batteries or self.batteries for one in self.groups], self.group_index(streams)
 
     def electricity(self, streams: Streams, catalogue: Catalogue) -> Electricity | None:
         """The groups' regions, and the population's for the servers."""
