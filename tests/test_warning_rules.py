@@ -132,6 +132,34 @@ def test_a_phones_battery_in_mah_and_seconds_in_ms_are_warned_of(tmp_path: Path)
     assert "seconds_per_batch: found 200, likely at most 100; in ms?" in of_board
 
 
+def test_a_links_power_below_its_idle_power_is_warned_of(tmp_path: Path) -> None:
+    """Beyond idle power nothing is drawn then; no shipped link has such a figure."""
+    text = Catalogue().profile("link", "wifi5_ac").path.read_text(encoding="utf-8")
+    text = re.sub(
+        r"^  power_transmit_w: .*$", "  power_transmit_w: 0.001", text, flags=re.MULTILINE
+    )
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+
+    (one,) = implausible_figures([Catalogue([tmp_path]).profile("link", "mine")])
+
+    assert "link.power_transmit_w: found 0.001, likely at least power_idle_w (" in one
+    shipped = [Catalogue().profile("link", name) for name in Catalogue().list_profiles("link")]
+    assert not [line for line in implausible_figures(shipped) if "power_idle_w" in line]
+
+
+@pytest.mark.parametrize(("ratio", "warned"), [(1.3, False), (20, False), (130, True)])
+def test_an_over_selection_in_percent_is_warned_of(ratio: float, *, warned: bool) -> None:
+    """130 would wait for the first of 130 clients."""
+    protocol = {"name": "synchronous", "patience": {"over_selection": ratio}}
+
+    found = foreseen(assemble(small(protocol=protocol), Options(device="cpu")))
+
+    messages = [one.message for one in found if one.kind == "implausible_figures"]
+    assert len(messages) == warned
+    assert all("protocol.patience.over_selection: found 130" in one for one in messages)
+    assert all("in percent? then 1.3" in one for one in messages)
+
+
 def test_a_run_warns_of_figures_in_another_unit(tmp_path: Path) -> None:
     """For a machine that takes part."""
     text = (shipped_folder() / "rpi_4b.yaml").read_text(encoding="utf-8")

@@ -11,7 +11,12 @@ import numpy as np
 from simfl.assembly.simulation import Simulation
 from simfl.common.notices import Notice, notice
 from simfl.system.accelerator import Accelerator
-from simfl.system.implausible import hours_as_seconds, implausible_figures, implausible_keys
+from simfl.system.implausible import (
+    hours_as_seconds,
+    implausible_figures,
+    implausible_keys,
+    percent_as_ratio,
+)
 from simfl.system.provenance import (
     profile_of,
     unmeasured_kinds,
@@ -68,6 +73,8 @@ def implausible(simulation: Simulation) -> list[Notice]:
     for keys, part in simulation.parts.items():
         if keys[:1] == population and is_dataclass(part):
             found += [(keys, *one) for one in hours_as_seconds(part)]
+    patience = getattr(simulation.protocol, "patience", None)
+    found += [(("protocol", "patience"), *one) for one in percent_as_ratio(patience)]
     for keys, key, told in found:
         steps = [int(step) if step.isdecimal() else step for step in key.split(".")]
         lines.append(str(simulation.scenario.where(*keys, *steps).error("", "", told)))

@@ -79,7 +79,9 @@ def relative_in_cell(comparison: Row) -> str:
     if math.isnan(share):
         return "-"
     if math.isnan(low):
-        return f"{share:+.1%}"
+        # With a single seed no figure has an interval.
+        missing = "" if math.isnan(comparison["ci_low"]) else " (no interval)"
+        return f"{share:+.1%}{missing}"
     mean, low, high = 100 * share, 100 * low, 100 * high
     half = max(high - mean, mean - low)
     is_even = abs((low + high) / 2 - mean) <= LEAST_SKEW * half

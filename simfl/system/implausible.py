@@ -88,8 +88,14 @@ OF_POPULATION: dict[str, Bounds] = {
 """By the key of a population that contains figures itself, such as `paper`."""
 
 
+_MOST_OVER_SELECTION = 20.0
+
 _OF_EVERY_DAY = (Charging, DailyAbsence, Diurnal)
 _TIMES_OF_DAY = ("plug_in_s", "unplug_s", "from_s", "to_s", "peak_s")
+
+
+_INCLUDE_IDLE = ("link.power_transmit_w", "link.power_receive_w")
+"""Powers of a link at work, idle power included."""
 
 
 def implausible_figures(profiles: Sequence[Profile]) -> list[str]:
@@ -106,6 +112,17 @@ def _of(profile: Profile) -> Iterator[str]:
         told = known and _beyond(known, figures)
         if told:
             yield placed(profile.path, f"{path}: {told}")
+    if profile.kind != "link":
+        return
+    watts = {path: figures[0] for path, figures in profile.numbers() if len(figures) == 1}
+    idle_w = watts.get("link.power_idle_w", 0.0)
+    for key in _INCLUDE_IDLE:
+        power_w = watts.get(key, idle_w)
+        if power_w < idle_w:
+            told = (
+                f"found {power_w:g}, likely at least power_idle_w ({idle_w:g}), which it includes"
+            )
+            yield placed(profile.path, f"{key}: {told}; nothing is drawn beyond idle power")
 
 
 def implausible_keys(population: Population) -> Iterator[tuple[str, str]]:
@@ -125,6 +142,14 @@ def _implausible_keys(part: Any) -> Iterator[tuple[str, str]]:
             figures = figures[:, 1]
         if told := _beyond(bounds, figures.tolist()):
             yield key, told
+
+
+def percent_as_ratio(patience: object) -> Iterator[tuple[str, str]]:
+    """The key of an over-selection, as 130, that is likely one in percent, and the cause."""
+    ratio = getattr(patience, "over_selection", 1.0)
+    if ratio > _MOST_OVER_SELECTION:
+        told = f"found {ratio:g}: a round closes when one client in {ratio:g} has reported"
+        yield "over_selection", f"{told}; in percent? then {ratio / 100:g}"
 
 
 def hours_as_seconds(part: Any) -> Iterator[tuple[str, str]]:

@@ -41,7 +41,7 @@ def test_a_baseline_that_may_be_zero_has_none() -> None:
     """1 and 9 s: their mean may be 0, and a share of it anything; nor has one seed any."""
     found = _compared(np.array([1.0, 9.0]), np.array([2.0, 11.0]))
 
-    assert math.isnan(found["relative_low"]) and relative_in_cell(found) == "+30.0%"
+    assert math.isnan(found["relative_low"]) and relative_in_cell(found) == "+30.0% (no interval)"
     assert relative_in_cell(_compared(np.array([2.0]), np.array([3.0]))) == "+50.0%"
 
 
