@@ -104,6 +104,11 @@ class FlatLosses:
         of_rows = np.repeat(shares / np.array(self.sizes), self.sizes)
         return self._with_gradient(theta, self._joined, of_rows)
 
+    def resampled(self, rows: Sequence[IntArray]) -> FlatLosses:
+        """The losses over these rows (examples,) of each agent's examples, in place of them."""
+        drawn = [one.take(own) for one, own in zip(self._agents, rows, strict=True)]
+        return FlatLosses(self.network, self._weights, drawn)
+
     def curvature(
         self, theta: FloatArray, agent: int, direction: FloatArray, iterations: int = 20
     ) -> float:

@@ -35,19 +35,22 @@ class CoreStability(ModelMeasure):
 
     Figures: `utility_min`, `utility_mean`, `utility_product` (NaN if one is negative); then for
     each question `..._stable` (1 yes, 0 no, NaN undecided), `..._margin` and, with `draws`, from
-    `..._low` to `..._high` its 90 % interval. A certificate's margin is 1 - the largest sum of
-    ratios / W, and `certificate_blocking_margin` that of the coalition that blocks, NaN without
-    one; `certificate_only_all_block` is 1 if all together block and no smaller coalition does, by
-    any of the answers. `least_margin_possible` is a lower bound on the margin of coalitions of some
-    clients, because losses are not negative: if it is 0 or more, none of them could block with any
-    model, and `..._stable` says nothing about them (M is too far above the losses). For a linear
-    model the questions are `certificate` (over all predictors), `proportional`, `pareto` and, for
-    few clients, `coalitions` (all of them). With `k`, for any model: `pseudo_core`, whose margin is
-    the radius d and whose `..._stable` is always 1, because every model has such a radius. d
-    depends on a smoothness that is searched in random directions: an estimate, not a bound, and
-    networks with ReLU are not smooth. If clients are served their own models, only `coalitions` is
-    computed, if there is a common model without negative utilities. Without positive utilities, or
-    for an ensemble, there are no answers.
+    `..._low` to `..._high` the 90 % interval of the margin on new examples of the clients (none for
+    all clients together: their margin is at least the certificate's). A model suits the examples
+    that it was trained on best, so a certificate's interval may lie below its margin: the model is
+    stable for these examples, and not for the clients' new ones. A certificate's margin is 1 - the
+    largest sum of ratios / W, and `certificate_blocking_margin` that of the coalition that blocks,
+    NaN without one; `certificate_only_all_block` is 1 if all together block and no smaller
+    coalition does, by any of the answers. `least_margin_possible` is a lower bound on the margin of
+    coalitions of some clients, because losses are not negative: if it is 0 or more, none of them
+    could block with any model, and `..._stable` says nothing about them (M is too far above the
+    losses). For a linear model the questions are `certificate` (over all predictors),
+    `proportional`, `pareto` and, for few clients, `coalitions` (all of them). With `k`, for any
+    model: `pseudo_core`, whose margin is the radius d and whose `..._stable` is always 1, because
+    every model has such a radius. d depends on a smoothness that is searched in random directions:
+    an estimate, not a bound, and networks with ReLU are not smooth. If clients are served their own
+    models, only `coalitions` is computed, if there is a common model without negative utilities.
+    Without positive utilities, or for an ensemble, there are no answers.
     """
 
     offset: Annotated[
@@ -129,7 +132,7 @@ class CoreStability(ModelMeasure):
         if convex:
             answers["certificate"] = certificate(agents, theta, bootstrap)
             answers["proportional"] = proportional(agents, theta, bootstrap)
-            answers["pareto"] = pareto_optimal(agents, theta, bootstrap)
+            answers["pareto"] = pareto_optimal(agents, theta)
             if few:
                 answers["coalitions"] = every_coalition(agents, theta, bootstrap)
         if self.k is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -38,6 +38,9 @@ class Losses(Protocol):
 
     def weighted(self, theta: FloatArray, shares: FloatArray) -> tuple[float, FloatArray]:
         """sum_i shares_i L_i(theta), for `shares` (agents,), and its gradient (d,)."""
+
+    def resampled(self, rows: Sequence[IntArray]) -> Losses:
+        """The losses over these rows (examples,) of each agent's examples, in place of them."""
 
     def curvature(
         self, theta: FloatArray, agent: int, direction: FloatArray, iterations: int = 20
@@ -96,6 +99,10 @@ class Agents:
         """Utilities (n,) and their gradients (n, d)."""
         losses, gradients = self.model.with_gradients(theta, counts)
         return self.offsets - losses, -gradients
+
+    def resampled(self, rows: Sequence[IntArray]) -> Agents:
+        """The agents with these rows (examples,) of their examples, in place of them."""
+        return replace(self, model=self.model.resampled(rows))
 
     def positive_utilities(self, theta: FloatArray) -> FloatArray:
         """The utilities of a predictor; raises ValueError unless all are positive."""

@@ -1,4 +1,12 @@
-"""Bootstrap intervals of core stability, because agents hold samples, not distributions."""
+"""Bootstrap intervals of core stability, because agents hold samples, not distributions.
+
+A model that was trained on the agents' samples suits them better than new ones, so that its margin
+on them is too favourable. At its best the margin of all agents together is 0 on the samples, with
+any data, and below 0 on all others. The bootstrap repeats this: in each draw, the best predictor
+for all agents is trained for the drawn examples, as the model in question was for the samples, and
+differs from it as the model in question differs from the best one for the distributions. A
+coalition of some agents gains with a predictor far from the model, and that is kept.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +21,9 @@ from simfl.measures.core.agents import Agents
 Margin = Callable[..., float]
 """A margin as a function of utilities (n,): first those in question, then those of alternatives."""
 
+MarginOfAgents = Callable[[Agents, FloatArray], float]
+"""A margin as a function of agents and their utilities (n,) in question."""
+
 LEVEL = 0.90
 """The level of every interval, as in the paper's checklist ("with probability >= 90 %")."""
 
@@ -21,7 +32,7 @@ LEVEL = 0.90
 class Bootstrap:
     """Resamples each agent's examples, with replacement and independently (Efron 1979).
 
-    Percentile intervals over `draws`; the compared predictors are fixed.
+    Percentile intervals over `draws`.
     """
 
     rng: np.random.Generator
@@ -33,7 +44,10 @@ class Bootstrap:
         predictors: Sequence[FloatArray],
         test: Margin,
     ) -> tuple[float, float]:
-        """Interval of the margin `test`, which takes the utilities (n,) under each predictor."""
+        """Interval of the margin `test`, which takes the utilities (n,) under each predictor.
+
+        The predictors are the same in every draw.
+        """
         losses = [agents.model.per_example(one) for one in predictors]
         return self.of_losses(losses, agents.offsets, test)
 
@@ -57,6 +71,20 @@ class Bootstrap:
             ]
             defined = bool((utilities[0] > 0).all())
             margins.append(test(*utilities) if defined else -np.inf)
+        return interval(margins)
+
+    def of_agents(
+        self, agents: Agents, theta: FloatArray, test: MarginOfAgents
+    ) -> tuple[float, float]:
+        """Interval of the margin `test` of the predictor `theta`, anew for the agents of each draw.
+
+        In a draw in which `theta` has a utility that is not positive, the margin is -inf.
+        """
+        margins = []
+        for rows in self.rows(agents.model.sizes):
+            drawn = agents.resampled(rows)
+            current = drawn.utilities(theta)
+            margins.append(test(drawn, current) if (current > 0).all() else -np.inf)
         return interval(margins)
 
     def rows(self, sizes: Sequence[int]) -> Iterator[list[IntArray]]:

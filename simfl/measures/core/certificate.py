@@ -17,6 +17,9 @@ from simfl.measures.core.concave import maximise
 
 METHOD = "sum certificate over all predictors"
 
+STEPS_OF_DRAWS = 40
+"""Steps from the best predictor for the samples to that for a bootstrap draw."""
+
 ONLY_ALL = (
     "no smaller coalition was found to block, but all agents together gain with another predictor:"
     " it is not Pareto optimal, as before the end of training"
@@ -62,6 +65,11 @@ def certificate(
     def shortfall(current: FloatArray, alternative: FloatArray) -> float:
         return 1 - ratio_sum(current, alternative, w) / agents.total_weight
 
+    def anew(drawn: Agents, current: FloatArray) -> float:
+        pull = agents.weights / current
+        best = maximise(drawn, pull, optimum.theta, most_steps=STEPS_OF_DRAWS)
+        return min(shortfall(current, best.utilities), 0.0)
+
     margin = shortfall(current, optimum.utilities)
     holds = optimum.found and margin >= -TOLERANCE
     answer = Certificate(
@@ -70,7 +78,7 @@ def certificate(
         method=METHOD,
         tolerance=TOLERANCE,
         predictor=optimum.theta,
-        interval=bootstrap.margin(agents, [theta, optimum.theta], shortfall) if bootstrap else None,
+        interval=bootstrap.of_agents(agents, theta, anew) if bootstrap else None,
     )
     if holds:
         return answer

@@ -66,10 +66,10 @@ def proportional(agents: Agents, theta: FloatArray, bootstrap: Bootstrap | None 
     return _tightest(agents, theta, gains, "proportionality over all predictors", bootstrap)
 
 
-def pareto_optimal(agents: Agents, theta: FloatArray, bootstrap: Bootstrap | None = None) -> Answer:
+def pareto_optimal(agents: Agents, theta: FloatArray) -> Answer:
     """Whether no predictor is better for all agents (Definition 3); `margin` is <= 0."""
     gains = [largest_gain(agents, theta, range(agents.count))]
-    return _tightest(agents, theta, gains, "Pareto optimality over all predictors", bootstrap)
+    return _tightest(agents, theta, gains, "Pareto optimality over all predictors", None)
 
 
 def _largest_first(
@@ -111,7 +111,11 @@ def _tightest(
     method: str,
     bootstrap: Bootstrap | None,
 ) -> Answer:
-    """The answer from the gains of these coalitions; the largest one is the evidence."""
+    """The answer from the gains of these coalitions; the largest one is the evidence.
+
+    In the bootstrap a coalition keeps its predictor. There is no interval for all agents together:
+    they need a new predictor in each draw, and their margin is at least the certificate's.
+    """
     tightest = max(gains, key=lambda gain: gain.lower)
     blocks = tightest.lower > 1 + TOLERANCE
     unknown = any(gain.upper > 1 + 2 * TOLERANCE for gain in gains)
@@ -123,7 +127,7 @@ def _tightest(
         blocked_by=tightest.coalition if blocks else (),
         predictor=tightest.predictor,
     )
-    if bootstrap is None:
+    if bootstrap is None or 1 < agents.count == len(tightest.coalition):
         return answer
     test = coalition_margin(agents, tightest.coalition)
     spread = bootstrap.margin(agents, [theta, tightest.predictor], test)

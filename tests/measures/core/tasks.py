@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize
 
-from simfl.common.arrays import FloatArray
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.measures.core.agents import Agents
 
 
@@ -52,6 +52,11 @@ class LeastSquares:
     def weighted(self, theta, shares):
         losses, gradients = self.with_gradients(theta)
         return float(shares @ losses), shares @ gradients
+
+    def resampled(self, rows: Sequence[IntArray]) -> LeastSquares:
+        inputs = [x[own] for x, own in zip(self.inputs, rows, strict=True)]
+        targets = [y[own] for y, own in zip(self.targets, rows, strict=True)]
+        return replace(self, inputs=inputs, targets=targets)
 
     def curvature(self, theta, agent, direction, iterations=20) -> float:
         x = self.inputs[agent]
