@@ -14,6 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+_OWN = Path(__file__).resolve().parents[1]
+"""simfl's own source, which may be under work during a run."""
+
 Signature = tuple[int, int]
 """Of a file's content: when it was written, and how many bytes it has."""
 
@@ -41,6 +44,8 @@ class FilesRead:
             return
         with suppress(OSError, TypeError, ValueError):
             path = Path(os.fsdecode(file)).absolute()
+            if path.is_relative_to(_OWN):
+                return
             about = path.stat()
             signature = about.st_mtime_ns, about.st_size
             if self._read.setdefault(path, signature) != signature:

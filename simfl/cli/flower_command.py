@@ -58,7 +58,11 @@ def flower(
 
         if (population is None) == (scenario is None):
             found = "neither" if population is None else "both"
-            raise typer.BadParameter(f"found {found}, accepted: one of --population and --scenario")
+            raise typer.BadParameter(
+                f"found {found}, accepted: one of --population and --scenario; a population is a"
+                " file such as"
+                " {name: catalogue, clients: 20, groups: [{device: rpi_4b, link: wifi5_ac}]}"
+            )
         loaded = bridge.scenario(
             app,
             population=population,

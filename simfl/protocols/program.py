@@ -45,7 +45,8 @@ class Program:
             raise Ended
         if threading.current_thread() is not self._thread:
             raise RuntimeError(
-                "called from a thread started by the code: only the code's own thread may wait"
+                "called from a thread started by the code: only the code's own thread may wait;"
+                " accepted: one call for all messages, such as one send_and_receive"
             )
         self._asked.put(steps)
         value, error = self._answers.get()
