@@ -12,18 +12,6 @@ from torch import Tensor
 from simfl.learning.job import LocalTraining, RecipeKind
 
 
-def plan_batches(
-    seed: int,
-    num_examples: int,
-    local: LocalTraining,
-    kind: RecipeKind = "train",
-    smallest: int = 1,
-) -> list[Tensor]:
-    """Row indices (int64, on the CPU) of each step of a job; see `plan_order`."""
-    order, sizes = plan_order(seed, num_examples, local, kind, smallest)
-    return list(torch.split(torch.cat(order), sizes))
-
-
 def plan_order(
     seed: int,
     num_examples: int,

@@ -87,7 +87,6 @@ class HiddenUnits:
         input_shape: tuple[int, ...],
     ) -> None:
         self.chain = tuple(chain)
-        self._values = shapes
         affine = _affine_layers(self.chain, shapes, input_shape)
         self.affine = tuple(affine)
         layers: list[UnitLayer] = []
@@ -122,19 +121,11 @@ class HiddenUnits:
             for one in self.layers
         ]
 
-    def masks(self, kept: Tensor, *, outgoing: bool = True) -> Parameters:
-        """For every parameter, True where it belongs to kept units only (`unit_masks`)."""
-        return unit_masks(self.layout, self._values, kept, outgoing=outgoing)
-
     def work(self, masks: Parameters) -> float:
         """Multiply-adds of a forward pass with masked weights, relative to the whole model."""
         kept = sum(one.positions * int(masks[one.weight].sum()) for one in self.affine)
         whole = sum(one.positions * masks[one.weight].numel() for one in self.affine)
         return kept / whole
-
-    def kept_per_layer(self, kept: Tensor) -> list[int]:
-        """The number of kept units in each hidden layer."""
-        return [int(kept[layer.place].sum()) for layer in self.layers]
 
 
 def unit_masks(

@@ -33,9 +33,15 @@ from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, Upda
 from simfl.learning.models.mlp import Mlp
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
+from tests.learning.training import masks_of
 
 PERCENT = torch.tensor([5.0, 10.0, 15.0, 30.0, 40.0], dtype=torch.float64)
 CONTRIBUTIONS = (0.3, 0.35, 0.38, 0.41)
+
+
+def kept_per_layer(network: Network, kept: Tensor) -> list[int]:
+    """The number of kept units in each hidden layer."""
+    return [int(kept[layer.place].sum()) for layer in network.hidden_units.layers]
 
 
 def perceptron(seed: int = 1) -> tuple[Network, Evaluator]:
@@ -165,7 +171,7 @@ def test_briefs_are_nested_with_units_of_every_layer(
         assert bool((large | ~small).all())
     assert bool(kept[3].all())
     for one in kept:
-        assert min(network.hidden_units.kept_per_layer(one)) >= min_units
+        assert min(kept_per_layer(network, one)) >= min_units
 
 
 def test_a_brief_is_the_masked_model_with_its_price() -> None:
@@ -175,12 +181,12 @@ def test_a_brief_is_the_masked_model_with_its_price() -> None:
 
     brief = algorithm.brief(network, state, 0, -1)
 
-    k1, k2 = network.hidden_units.kept_per_layer(brief.own[UNITS])
+    k1, k2 = kept_per_layer(network, brief.own[UNITS])
     assert (k1, k2) != (6, 5)
     values = 4 * k1 + k1 + k1 * k2 + k2 + 3 * k2 + 3
     assert brief.price.down_bytes == brief.price.up_bytes == 4 * values
     assert brief.price.work == pytest.approx((4 * k1 + k1 * k2 + 3 * k2) / (24 + 30 + 15))
-    masks = network.hidden_units.masks(brief.own[UNITS])
+    masks = masks_of(network, brief.own[UNITS])
     assert sum(int((t != 0).sum()) for t in brief.start.values()) == values
     for name, tensor in brief.start.items():
         assert torch.equal(tensor, torch.where(masks[name], state.weights[name], 0.0))
@@ -270,7 +276,7 @@ def test_what_a_submodel_lacks_counts_by_the_reading(
 
     after = algorithm.aggregate(state, updates, evaluator).weights["1.weight"]
 
-    lacking = ~network.hidden_units.masks(updates[0].brief.own[UNITS])["1.weight"]
+    lacking = ~masks_of(network, updates[0].brief.own[UNITS])["1.weight"]
     assert lacking.any()
     assert not lacking.all()
     assert after[lacking].tolist() == pytest.approx([lacked] * int(lacking.sum()))
@@ -370,7 +376,7 @@ def test_a_stale_update_moves_only_what_its_submodel_holds() -> None:
 
     after = algorithm.aggregate(newer, [update.rebased(newer.weights, 0.5)], evaluator)
 
-    masks = network.hidden_units.masks(update.brief.own[UNITS])
+    masks = masks_of(network, update.brief.own[UNITS])
     for name, tensor in after.weights.items():
         moved = tensor - newer.weights[name]
         expected = torch.where(masks[name], 0.5, 0.0).to(moved)
@@ -477,4 +483,4 @@ def test_hyper_parameters_are_those_of_the_reputation() -> None:
     assert report["kept_units"] == [[6, 5]] * 4
     assert report["importance"] == state.memory["importance"].tolist()
     assert np.isfinite(report["reputations"]).all()
-    assert filled(state.weights, network.hidden_units.masks(briefs[0].own[UNITS])).keys()
+    assert filled(state.weights, masks_of(network, briefs[0].own[UNITS])).keys()

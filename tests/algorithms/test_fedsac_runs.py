@@ -21,7 +21,7 @@ from simfl.provenance.results import MemoryStore
 from simfl.runs.execution import find_contributions, run
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
-from tests.learning.training import assert_close, assert_same_bits
+from tests.learning.training import assert_close, assert_same_bits, masks_of
 from tests.small import final_weights, largest_difference, simulated, small
 
 GIVEN = {"accuracy": [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8]}
@@ -80,9 +80,7 @@ def test_what_a_submodel_lacks_stays_exactly_zero(
     lacking = 0
     for fast, slow in zip(found[BatchedTrainer], found[SequentialTrainer], strict=True):
         assert_close(fast, slow)
-        masks = simulation.network.hidden_units.masks(
-            fast.brief.own[UNITS], outgoing=mask == "structured"
-        )
+        masks = masks_of(simulation.network, fast.brief.own[UNITS], outgoing=mask == "structured")
         for update in (fast, slow):
             for name, tensor in update.payload.items():
                 assert bool((tensor[~masks[name]] == 0).all()), name

@@ -16,7 +16,7 @@ from simfl.learning.models.mlp import Mlp
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
 from simfl.learning.parameters import Parameters
-from tests.learning.training import Residual
+from tests.learning.training import Residual, masks_of
 
 IMAGE = (2, 8, 8)
 CHAINS: dict[str, Callable[[], nn.Module]] = {
@@ -60,7 +60,7 @@ def test_ablation_equals_leaving_out_one_unit_at_a_time(
     for unit in range(units.count):
         kept = torch.ones(units.count, dtype=torch.bool)
         kept[unit] = False
-        masked = {**weights, **{n: weights[n] * m for n, m in units.masks(kept).items()}}
+        masked = {**weights, **{n: weights[n] * m for n, m in masks_of(network, kept).items()}}
         expected.append(evaluator.loss([masked]))
     assert found.dtype == torch.float64
     torch.testing.assert_close(
@@ -79,8 +79,8 @@ def test_incoming_values_alone_silence_a_relu_unit() -> None:
     losses = [
         evaluator.loss([{n: weights[n] * mask for n, mask in masks.items()}])
         for masks in (
-            network.hidden_units.masks(kept),
-            network.hidden_units.masks(kept, outgoing=False),
+            masks_of(network, kept),
+            masks_of(network, kept, outgoing=False),
         )
     ]
 
@@ -95,7 +95,7 @@ def test_masks_of_a_perceptron_by_hand() -> None:
         Objective("classification"),
     )
 
-    masks = network.hidden_units.masks(torch.tensor([True, False, True]))
+    masks = masks_of(network, torch.tensor([True, False, True]))
 
     assert masks["0.weight"].tolist() == [[True, True], [False, False], [True, True]]
     assert masks["0.bias"].tolist() == [True, False, True]
@@ -111,7 +111,7 @@ def test_a_channel_takes_the_columns_of_its_pixels() -> None:
     kept = torch.ones(units.count, dtype=torch.bool)
     kept[3 + 1] = False  # the second of the second layer's channels
 
-    masks = units.masks(kept)
+    masks = masks_of(network, kept)
 
     assert [layer.count for layer in units.layers] == [3, 5, 6]
     reader = masks[units.layers[1].reader.weight]
@@ -126,12 +126,11 @@ def test_parameters_of_submodels_of_the_200_200_network() -> None:
         network = Network(
             lambda d=inputs: Mlp().build((d,), 10), (inputs,), Objective("classification")
         )
-        units = network.hidden_units
         kept = torch.zeros(400, dtype=torch.bool)
         kept[:100] = kept[250:] = True
 
         def values(kept: torch.Tensor) -> int:
-            return sum(int(mask.sum()) for mask in units.masks(kept).values())  # noqa: B023
+            return sum(int(mask.sum()) for mask in masks_of(network, kept).values())  # noqa: B023
 
         assert values(torch.ones(400, dtype=torch.bool)) == whole
         if inputs == 3072:

@@ -15,6 +15,7 @@ from simfl.learning.network import Network
 from simfl.learning.objective import Objective
 from simfl.learning.parameters import Parameters
 from simfl.learning.trainer import Future, LocalJob, Trainer
+from simfl.learning.units import unit_masks
 
 __all__ = ["plain_loss"]
 
@@ -188,3 +189,9 @@ def assert_same_bits(left: Update, right: Update) -> None:
     assert mine.keys() == other.keys()
     unequal = [name for name, tensor in mine.items() if not torch.equal(tensor, other[name])]
     assert not unequal
+
+
+def masks_of(network: Network, kept: torch.Tensor, *, outgoing: bool = True) -> Parameters:
+    """For every parameter, True where it belongs to kept units only."""
+    layout = network.hidden_units.layout
+    return unit_masks(layout, network.initial(0), kept, outgoing=outgoing)
