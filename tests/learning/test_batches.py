@@ -7,22 +7,10 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
-from torch import Tensor
 
-from simfl.learning.batches import padded_rows, plan_order, step_seed
-from simfl.learning.job import LocalTraining, RecipeKind
-
-
-def plan_batches(
-    seed: int,
-    num_examples: int,
-    local: LocalTraining,
-    kind: RecipeKind = "train",
-    smallest: int = 1,
-) -> list[Tensor]:
-    """Row indices (int64, on the CPU) of each step of a job."""
-    order, sizes = plan_order(seed, num_examples, local, kind, smallest)
-    return list(torch.split(torch.cat(order), sizes))
+from simfl.learning.batches import padded_rows, step_seed
+from simfl.learning.job import LocalTraining
+from tests.learning.training import plan_batches
 
 
 @given(num_examples=st.integers(1, 60), batch_size=st.integers(1, 20), epochs=st.integers(1, 3))

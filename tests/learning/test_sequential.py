@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from simfl.learning.batched import BatchedTrainer
-from simfl.learning.batches import plan_batches
 from simfl.learning.job import LocalTraining, Recipe
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.parameters import Parameters
@@ -17,6 +16,7 @@ from tests.learning.training import (
     assert_same_bits,
     network,
     plain_loss,
+    plan_batches,
     shards,
     submit,
     traced_loss,

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from simfl.learning.batches import plan_order
 from simfl.learning.datasets.base import Examples
-from simfl.learning.job import Brief, Memory, Price, Recipe, Update
+from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, RecipeKind, Update
 from simfl.learning.minibatch import Minibatch, plain_loss
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
@@ -195,3 +196,15 @@ def masks_of(network: Network, kept: torch.Tensor, *, outgoing: bool = True) -> 
     """For every parameter, True where it belongs to kept units only."""
     layout = network.hidden_units.layout
     return unit_masks(layout, network.initial(0), kept, outgoing=outgoing)
+
+
+def plan_batches(
+    seed: int,
+    num_examples: int,
+    local: LocalTraining,
+    kind: RecipeKind = "train",
+    smallest: int = 1,
+) -> list[Tensor]:
+    """Row indices (int64, on the CPU) of each step of a job."""
+    order, sizes = plan_order(seed, num_examples, local, kind, smallest)
+    return list(torch.split(torch.cat(order), sizes))
