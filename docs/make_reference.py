@@ -32,6 +32,7 @@ from simfl.scenario.sections import (
     PopulationSection,
     Stop,
 )
+from simfl.study.kinds import KINDS as FIGURES_OF_MEASURES
 
 FOLDER = Path(__file__).parent
 Schema = Mapping[str, Any]
@@ -199,6 +200,9 @@ def _parts(kind: str, key: str) -> list[str]:
         lines += [f"### {key}: {name}", "", _paragraphs(one["description"]), ""]
         if own:
             lines += [*_table(_rows(own, one["required"])), ""]
+        if kind == "measures":
+            figures = ", ".join(f"`{name}.{figure}`" for figure in FIGURES_OF_MEASURES[name])
+            lines += [f"In studies: {figures}.", ""]
     return lines
 
 

@@ -52,7 +52,11 @@ def test_levels_are_those_of_the_run(
         known.update(zip(places, self.level(clients).tolist(), strict=True))
         return flow
 
-    absences = {"name": "renewal", "present": {"mean_s": 0.3}, "absent": {"mean_s": 0.1}}
+    absences = {
+        "name": "renewal",
+        "present": {"mean_s": 0.3, "law": "exponential"},
+        "absent": {"mean_s": 0.1, "law": "exponential"},
+    }
     population = {**PHONES, "batteries": batteries, "leaving": leaving, "availability": absences}
     population |= {"access_sharing": sharing}
     with monkeypatch.context() as patch, suppress(Stalled):  # once all have run empty

@@ -418,3 +418,56 @@ def test_a_run_that_failed_before_its_first_version_makes_room(own, tmp_path):
     with pytest.raises(FolderInUse, match="failed after 1 versions; --overwrite runs it anew"):
         simfl.run(small(), folder)
     assert simfl.load_run(folder).manifest["status"] == "failed"
+
+
+LESS_WORK = """
+from dataclasses import dataclass, replace
+from simfl.plugins import Algorithm
+
+def one_epoch(brief):
+    return replace(brief, recipe=replace(brief.recipe, local=replace(brief.recipe.local, epochs=1)))
+
+@dataclass(frozen=True)
+class Unpriced(Algorithm):
+    def brief(self, network, state, client, held):
+        brief = super().brief(network, state, client, held)
+        return one_epoch(brief) if client % 2 else brief
+
+class Priced(Unpriced):
+    def price(self, network, client, version):
+        price = super().price(network, client, version)
+        return replace(price, work=0.2) if client % 2 else price
+"""
+
+
+def test_less_local_work_has_a_price_of_its_own(tmp_path: Path) -> None:
+    """One epoch instead of five: in a fifth of the time, or the run is refused."""
+    (tmp_path / "less.py").write_text(LESS_WORK)
+    local = {"epochs": 5, "batch_size": 4, "learning_rate": 0.1}
+
+    def run(name: str) -> simfl.LoadedRun:
+        algorithm = {"name": f"{tmp_path / 'less.py'}:{name}", "local": local}
+        changes = {"stop": {"versions": 1}, "decisions": {"selection": "all"}}
+        return simfl.run(small(algorithm=algorithm, **changes), tmp_path / name)
+
+    with pytest.raises(
+        PartMisbehaves, match=r"client 1 other local work than the recipe.*epochs 1"
+    ):
+        run("Unpriced")
+    priced, plain = (
+        run("Priced"),
+        simfl.run(
+            small(
+                algorithm={"name": "fedavg", "local": local},
+                stop={"versions": 1},
+                decisions={"selection": "all"},
+            ),
+            tmp_path / "plain",
+        ),
+    )
+    times = [
+        one.events[one.events["kind"] == "compute"].set_index("client")["duration_s"].sort_index()
+        for one in (priced, plain)
+    ]
+    shares = (times[0] / times[1]).to_numpy()
+    assert shares[::2] == pytest.approx(1.0) and shares[1::2] == pytest.approx(0.2)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import simfl
 from tests.small import SMALL, small
+
+ROOT = Path(__file__).parents[1]
 
 HEAD = """
 import random
@@ -151,3 +155,20 @@ def test_losses_that_nobody_reports_are_warned_of(
     told = [one for one in run.warnings if one.kind == "no_losses"]
     assert [one.count for one in told] == [3] * warned
     assert all("in 3 of 3 choices" in one.message and "own.py:" in one.message for one in told)
+
+
+def test_a_library_that_is_imported_late_draws_nothing_for_the_run(tmp_path: Path) -> None:
+    """scikit-learn's clusters import a package that draws a number, in a process that has not."""
+    script = f"""
+import simfl
+from tests.small import small
+edges = {{"association": "kmeans"}}
+scenario = small(protocol="hierarchical", decisions=edges, population={{"edges": 2}})
+run = simfl.run(scenario, {str(tmp_path / "run")!r})
+print([one.kind for one in run.warnings])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+
+    assert "unverified_figures" in done.stdout and "shared_generators" not in done.stdout

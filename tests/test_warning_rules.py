@@ -274,8 +274,8 @@ def test_a_run_warns_of_its_populations_own_figures(tmp_path: Path) -> None:
             {
                 "availability": {
                     "name": "renewal",
-                    "present": {"mean_s": 9},
-                    "absent": {"mean_s": 9},
+                    "present": {"mean_s": 9, "law": "exponential"},
+                    "absent": {"mean_s": 9, "law": "exponential"},
                     "diurnal": {"peak_s": 4},
                 }
             },

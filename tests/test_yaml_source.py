@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -142,3 +143,13 @@ def test_a_value_is_shown_in_one_short_line() -> None:
     assert show({"a": [1, "x", None, True]}) == "{a: [1, 'x', null, true]}"
     assert show("a\nb") == r"'a\nb'"
     assert len(show("x" * 500)) == 80
+
+
+@pytest.mark.parametrize("text", ["22:00", "23:59:30", "off", "yes", "2026-01-02", "1_000", "0b1"])
+def test_text_that_other_readers_take_for_something_else_is_quoted(text: str) -> None:
+    """So that a run folder's scenario can be loaded, changed and run by a user of PyYAML."""
+    written = dump({"start_time": text, "name": "plain"})
+
+    assert yaml.safe_load(written) == {"start_time": text, "name": "plain"}
+    assert parse(written, "file")[0] == {"start_time": text, "name": "plain"}
+    assert "name: plain" in written

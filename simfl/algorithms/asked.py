@@ -107,6 +107,7 @@ class Asked:
         if not isinstance(given, Brief):
             raise misbehaves(self.algorithm, "brief", given, "a Brief")
         self._check_recipe(given.recipe, "brief")
+        self._check_work(given, state.version, client)
         if given.start is not state.weights:
             self._check_weights(given.start, "brief")
         self._check_beside(given)
@@ -286,6 +287,30 @@ class Asked:
         counts = (local.epochs, local.steps, local.batch_size)
         if not all(one is None or one >= 1 for one in counts):
             raise misbehaves(self.algorithm, method, local, "epochs, steps, batch_size >= 1")
+
+    def _check_work(self, brief: Brief, version: int, client: int) -> None:
+        """Refuses other local work than the recipe's if its price is that of the recipe's."""
+        algorithm, network, own = self.algorithm, self.network, brief.recipe
+        usual = algorithm.recipe(network, version)
+        changed = [
+            f"{key} {getattr(own.local, key)}"
+            for key in ("epochs", "steps", "share", "batch_size")
+            if getattr(own.local, key) != getattr(usual.local, key)
+        ]
+        if own.kind != usual.kind:
+            changed.append(f"kind {own.kind}")
+        if not changed:
+            return
+        learned = algorithm.learned_price
+        price = brief.price if learned else algorithm.price(network, client, version)
+        if price.work == 1.0:
+            where = "its price" if learned else f"price(network, {client}, {version})"
+            raise PartMisbehaves(
+                f"{named(algorithm, 'brief')} gave client {client} other local work than the recipe"
+                f" ({', '.join(changed)}), but {where} has a work of 1, so that it would take the"
+                " time and energy of the recipe; accepted: the recipe's work, or a price whose work"
+                " is this client's work divided by it"
+            )
 
     def _one_price(self, given: Any, method: str) -> Price:
         column = self._prices([given], method)

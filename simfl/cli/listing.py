@@ -145,6 +145,7 @@ def _print_part(console: Terminal, name: str, kind: str, part: type) -> None:
     """A part's section in a scenario, its description, its keys and its source."""
     from simfl.assembly import registry
     from simfl.scenario.reference import key_rows
+    from simfl.study.kinds import KINDS as FIGURES_OF_MEASURES
 
     schema = registry.part_schema(part, name)
     keys = {key: node for key, node in schema["properties"].items() if key != "name"}
@@ -156,6 +157,10 @@ def _print_part(console: Terminal, name: str, kind: str, part: type) -> None:
         console.print(table)
     else:
         console.print("It has no keys.")
+    if kind == "measures" and name in FIGURES_OF_MEASURES:
+        console.print(
+            "Figures in studies:", *(f"{name}.{one}" for one in FIGURES_OF_MEASURES[name])
+        )
     about = inspect.getdoc(inspect.getmodule(part)) or ""
     console.print(f"\n{inspect.getsourcefile(part)}\n\n{about}\n", soft_wrap=True)
 

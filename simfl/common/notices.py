@@ -206,9 +206,9 @@ ADVICE = {
         " or more versions, unless the test set is meant to differ from the clients' data"
     ),
     "never_took_part": (
-        "clients.parquet shows who (participations 0), and the log's rows of `late` whose updates"
-        " came too late: check the selection and scheduling rules, availability, deadlines and"
-        " faults; the model has learned from the other clients only"
+        "clients.parquet shows who (participations - dropped = 0): check the selection and"
+        " scheduling rules, availability, deadlines and faults; the model has learned from the"
+        " other clients only"
     ),
     "meaningless_delta": (
         "use a smaller one, {name: privacy, delta: ...}, well below one over the number of"

@@ -20,7 +20,7 @@ class CountedSelection(Selection):
         int | None,
         ">= 1",
         "clients selected per round (with over_selection fewer of them are merged; asynchronous"
-        " and buffered dispatch one of them)",
+        " and buffered draw one of them, uniformly)",
     ] = None
     share: Annotated[
         float | None, "> 0", "<= 1", "share of the clients to select, instead of count"

@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -25,6 +25,12 @@ class LocalTraining:
 
     At most one of `epochs`, `steps` and `share` is set; none means one epoch.
     """
+
+    REPLACED_BY: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "epochs": ("steps", "share"),
+        "steps": ("epochs", "share"),
+        "share": ("epochs", "steps"),
+    }
 
     epochs: Annotated[int | None, ">= 1", "passes over the client's data"] = None
     steps: Annotated[int | None, ">= 1", "mini-batch steps, instead of epochs"] = None

@@ -14,18 +14,18 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True)
 class Participation(Measure):
-    """Jain's index of rounds per client (1 is even, 1/n is one client alone), and the extremes.
+    """Jain's index of updates per client (1 is even, 1/n is one client alone), and the extremes.
 
-    Counts rounds that clients finished, including those whose update was dropped for being late.
+    Counts rounds that clients finished, without those whose update was dropped for being late.
     """
 
     learned: ClassVar[bool] = False
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """jain_index = (sum x)^2 / (n sum x^2), turns_min, turns_max."""
-        rounds = run.clients["participations"].to_numpy(dtype=float)
+        updates = run.merged_updates
         return {
-            "jain_index": jain_index(rounds),
-            "turns_min": float(np.min(rounds)),
-            "turns_max": float(np.max(rounds)),
+            "jain_index": jain_index(updates),
+            "turns_min": float(np.min(updates)),
+            "turns_max": float(np.max(updates)),
         }

@@ -78,6 +78,10 @@ class ClientRounds:
         """The number of rounds that have ended by now, by fate (`FATES`)."""
         return self._dispatcher.fates.counts(self._setting.clock.now_s)
 
+    def lost_active_j(self) -> float:
+        """Joules above idle power of rounds that ended without an update (`Fates`)."""
+        return self._dispatcher.fates.lost_active_j(self._setting.clock.now_s)
+
     def radio_idle_s(self, clients: IntArray) -> FloatArray:
         """Seconds since each client's last message, now or when it will be free; inf: asleep."""
         return self._dispatcher.radio_idle_s(clients)

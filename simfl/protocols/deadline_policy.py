@@ -32,7 +32,8 @@ class DeadlinePolicy:
         float,
         ">= 1",
         "<= 1e6",
-        "ratio of selected clients (the selection's count) to clients that are waited for",
+        "ratio of selected clients (the selection's count) to clients that are waited for: to merge"
+        " the first 10, select 13 with 1.3",
     ] = 1.0
     late: Annotated[
         Literal["drop", "carry_over"],

@@ -85,8 +85,9 @@ class Dispatched:
         """The reports of the masked clients, whose uploads arrive."""
         arrives_s = self.arrives_s[which]
         took_s = arrives_s - self.begun_s
-        energy_j = self._idle_w[which] * took_s + self._timeline.spent_j[which]
-        return ClientReports(self._timeline.actors[which], arrives_s, took_s, energy_j)
+        active_j = self._timeline.spent_j[which]
+        energy_j = self._idle_w[which] * took_s + active_j
+        return ClientReports(self._timeline.actors[which], arrives_s, took_s, energy_j, active_j)
 
     def follow(self, closed_s: float, tell: Late) -> None:
         """The round has closed; `tell(mask)` is called for clients whose uploads arrive later."""

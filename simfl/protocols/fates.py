@@ -32,6 +32,9 @@ class Fates:
         self._counts: IntArray = np.zeros(len(FATES), dtype=np.int64)
         self._last: IntArray = np.full(clients, ARRIVED)
         self._last_ends_s: FloatArray = np.full(clients, np.inf)
+        # Joules above idle power: of each client's last round, and of all before that were lost.
+        self._last_active_j: FloatArray = np.zeros(clients)
+        self._lost_active_j = 0.0
         self.given_up_s: FloatArray = np.full(clients, -np.inf)
         self._waits = self._shortened = 0
         self._first_shortened_s: float | None = None
@@ -43,7 +46,9 @@ class Fates:
         clients = timeline.actors[places]
         before = np.isfinite(self._last_ends_s[clients])
         self._counts += np.bincount(self._last[clients[before]], minlength=len(FATES))
+        self._lost_active_j += self._lost_j(clients[before])
         self._last[clients], self._last_ends_s[clients] = _of(timeline)[places], ends_s
+        self._last_active_j[clients] = timeline.spent_j[places]
 
     def received(self, server: ServerId, updates: int) -> None:
         """A server has so many more updates; the cloud's are safe."""
@@ -62,6 +67,8 @@ class Fates:
         """So many rounds whose updates have arrived were in vain: their server lost them."""
         self._counts[ARRIVED] -= rounds
         self._counts[UNHEARD] += rounds
+        if rounds:
+            self._lost_active_j = np.nan  # nobody knows which ones
 
     def waited(self, closed_s: float, *, shortened: bool) -> None:
         """A server has stopped waiting for clients, because one failed at that moment or not."""
@@ -80,6 +87,19 @@ class Fates:
                 " although nobody told it"
             )
             yield notice("noticed_at_once", message, self._shortened, self._first_shortened_s)
+
+    def lost_active_j(self, now_s: float) -> float:
+        """Joules above idle power of rounds that have ended by now without an update.
+
+        Without the radio's tail. NaN if a server lost updates that had arrived.
+        """
+        over = np.flatnonzero(self._last_ends_s <= now_s)
+        return self._lost_active_j + self._lost_j(over)
+
+    def _lost_j(self, clients: IntArray) -> float:
+        """The joules of these clients' last rounds if they brought no update."""
+        lost = clients[self._last[clients] != ARRIVED]
+        return float(self._last_active_j[lost].sum())
 
     def counts(self, now_s: float) -> dict[str, int]:
         """The number of rounds that have ended by now, by fate."""

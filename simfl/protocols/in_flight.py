@@ -27,10 +27,12 @@ class Arrival:
 class InFlight:
     """Keeps `concurrency` clients (at most all: `slots`) training, each from the latest state.
 
-    A free slot applies the selection rule to the idle clients and dispatches the selected client
-    that was dispatched longest ago, ties to the lowest number. Slots are interchangeable:
-    simultaneously free ones are filled one by one, after all other events of that time. While no
-    idle client is available a slot waits for one, or for a client that becomes idle meanwhile.
+    A free slot applies the selection rule to the idle clients and dispatches one of those selected,
+    drawn uniformly. If there are slots for all idle clients, so that nobody is left out, they are
+    taken in order: the one dispatched longest ago first, ties to the lowest number. Slots are
+    interchangeable: simultaneously free ones are filled one by one, after all other events of that
+    time. While no idle client is available a slot waits for one, or for a client that becomes idle
+    meanwhile.
     """
 
     def __init__(self, run: Run, ref: StateRef, concurrency: int | None) -> None:
@@ -73,10 +75,14 @@ class InFlight:
             chosen = yield from run.select(self.ref, idle, number, one=True, unless=self._freed)
             if not chosen.size:  # other clients are idle by now
                 continue
-            longest_ago = int(chosen[self._last_dispatch[chosen].argmin()])
+            place = int(self._last_dispatch[chosen].argmin())
+            if idle.size > self._free:
+                draw = float(run.world.streams.uniform("dispatch", 0, number))
+                place = int(draw * chosen.size)
+            client = int(chosen[place])
             self._free -= 1
-            self._busy[longest_ago], self._last_dispatch[longest_ago] = True, number
-            run.env.process(self._train(longest_ago, number))
+            self._busy[client], self._last_dispatch[client] = True, number
+            run.env.process(self._train(client, number))
             number += 1
 
     def _train(self, client: int, number: int) -> Generator[simpy.Event, Any, None]:

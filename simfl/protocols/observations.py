@@ -23,12 +23,16 @@ from simfl.system.world import World
 
 @dataclass(frozen=True)
 class ClientReports:
-    """Rounds of distinct clients: arrival of each upload, duration and joules."""
+    """Rounds of distinct clients: arrival of each upload, duration and joules.
+
+    `active_j` are those above idle power.
+    """
 
     clients: IntArray
     uploaded_s: FloatArray
     duration_s: FloatArray
     energy_j: FloatArray
+    active_j: FloatArray
 
     def take(self, which: BoolArray) -> ClientReports:
         """The rounds of a mask."""
@@ -37,6 +41,7 @@ class ClientReports:
             self.uploaded_s[which],
             self.duration_s[which],
             self.energy_j[which],
+            self.active_j[which],
         )
 
 
@@ -89,10 +94,14 @@ class _OfEdges:
 
 
 class _OnTheirWay:
-    """Uploads of closed rounds; `dropped` counts each client's dropped uploads."""
+    """Uploads of closed rounds; `dropped` counts each client's dropped uploads.
+
+    `dropped_active_j` are all joules above idle power of their rounds.
+    """
 
     def __init__(self, clients: int) -> None:
         self.dropped = np.zeros(clients, dtype=np.int64)
+        self.dropped_active_j = 0.0
         self._waiting: list[tuple[ClientReports, bool]] = []
 
     def add(self, reports: ClientReports, *, dropped: bool) -> None:
@@ -107,6 +116,7 @@ class _OnTheirWay:
             if there.any():
                 found.append(reports.take(there))
                 self.dropped[reports.clients[there]] += dropped
+                self.dropped_active_j += float(found[-1].active_j.sum()) if dropped else 0.0
             if not there.all():
                 waiting.append((reports.take(~there), dropped))
         self._waiting = waiting
@@ -153,6 +163,11 @@ class Observations:
     def dropped(self) -> IntArray:
         """Finished rounds per client whose update came too late and was dropped."""
         return self._on_their_way.dropped
+
+    @property
+    def dropped_active_j(self) -> float:
+        """Joules above idle power of these rounds."""
+        return self._on_their_way.dropped_active_j
 
     @property
     def data_share(self) -> FloatArray:

@@ -167,6 +167,22 @@ class Run:
         return self._client_rounds.fates()
 
     @property
+    def wasted(self) -> dict[str, float]:
+        """Client rounds that have ended, how many brought no merged update, and their joules.
+
+        The joules are those above idle power, without the radio's tail; NaN if a server lost
+        updates that had arrived.
+        """
+        fates, late = self.fates, int(self.observations.dropped.sum())
+        ended = sum(fates.values())
+        return {
+            "client_rounds": ended,
+            "wasted_rounds": ended - fates["arrived"] + late,
+            "wasted_active_j": self._client_rounds.lost_active_j()
+            + self.observations.dropped_active_j,
+        }
+
+    @property
     def laws(self) -> dict[str, bool]:
         """The conservation laws checked by the accounts; {} while the run continues."""
         return self.accounts.laws

@@ -81,6 +81,7 @@ def _clients(simulation: Simulation, one: Run) -> dict[str, Any]:
         "label_counts": list(partitioned.label_counts),
         **client_columns(world, simulation.network.work),
         "participations": one.observations.participations,
+        "dropped": one.observations.dropped,
     }
     kinds = list(KINDS)
     for state in CLIENT_STATES:
@@ -164,6 +165,7 @@ def figures(one: Run) -> dict[str, Any]:
             "events": one.log.rows_written,
             **asdict(one.values.effort),
         },
+        **one.wasted,
         "wall_by_phase_s": {name: round(s, 3) for name, s in one.values.wall_s().items()},
         "workers": [
             {**share._asdict(), "training_s": round(share.training_s, 3)}

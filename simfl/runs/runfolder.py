@@ -298,6 +298,15 @@ class LoadedRun:
         summed = float(np.nansum(self.column("rounds", "staleness") * updates))
         return summed / total if total else float("nan")
 
+    @property
+    def merged_updates(self) -> NDArray[Any]:
+        """Each client's finished rounds, without those whose update was dropped for being late."""
+        finished: NDArray[Any] = self.column("clients", "participations")
+        if "dropped" not in self._table("clients").column_names:
+            return finished
+        merged: NDArray[Any] = finished - self.column("clients", "dropped")
+        return merged
+
     @cached_property
     def clients(self) -> pd.DataFrame:
         """One row per client: device, link, edge, seconds and joules by state, bytes, accuracy."""

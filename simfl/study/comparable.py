@@ -16,6 +16,7 @@ import pandas as pd
 
 from simfl.runs.figure_notes import figure_notes
 from simfl.runs.runfolder import LoadedRun
+from simfl.study.evaluation_grid import BETWEEN_S, between_evaluations_s, grid_sentences
 from simfl.study.few_test_examples import ROUNDING, TEST_EXAMPLES, differ, step_of
 from simfl.study.figures import is_learned, is_yes_or_no
 from simfl.study.regression import TASK, regression_sentence
@@ -147,9 +148,10 @@ CAVEATS: tuple[Caveat, ...] = (
 
 
 def caveat_columns(run: LoadedRun) -> dict[str, Any]:
-    """What a run's row in its study's table says of each, and of its test examples."""
+    """What a run's row in its study's table says of each, of its test examples and evaluations."""
     texts = {caveat.column: caveat.text(run) for caveat in CAVEATS}
-    return {**texts, TEST_EXAMPLES: run.manifest.get(TEST_EXAMPLES, 0)}
+    examples = run.manifest.get(TEST_EXAMPLES, 0)
+    return {**texts, TEST_EXAMPLES: examples, BETWEEN_S: between_evaluations_s(run)}
 
 
 def caveat(runs: pd.DataFrame, metric: str) -> Caveat | None:
@@ -187,7 +189,9 @@ def caveat_sentences(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
     ]
     coarse = [sentence for metric in metrics for sentence in _too_coarse(runs, metric)]
     beside = [*regression_sentence(runs, metrics), *figure_notes(metrics)]
-    return [*caveats, *beside, *_mostly_idle(runs, metrics), *coarse, *_agreeing(runs, metrics)]
+    rounded = grid_sentences(runs, metrics)
+    idle, agreeing = _mostly_idle(runs, metrics), _agreeing(runs, metrics)
+    return [*caveats, *beside, *idle, *rounded, *coarse, *agreeing]
 
 
 def _mostly_idle(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:

@@ -49,7 +49,14 @@ FIGURES = {
     "bytes": Figure("bytes that arrived, over all links", "B", AMOUNT),
     "latency_cv": Figure("coefficient of variation of the time between versions", "1", AMOUNT),
     "staleness": Figure("mean staleness of all merged updates, versions", "versions", AMOUNT),
-    "jain_participation": Figure("Jain's index of rounds per client", "1", SHARE),
+    "jain_participation": Figure(
+        "Jain's index of updates per client, without dropped ones", "1", SHARE
+    ),
+    "client_rounds": Figure("client rounds that ended", "count", AMOUNT),
+    "wasted_rounds": Figure("client rounds that brought no merged update", "count", AMOUNT),
+    "wasted_active_j": Figure(
+        "joules of these beyond idle power, without radios' tails", "J", AMOUNT
+    ),
     "worst_client_accuracy": Figure(
         "lowest accuracy of the final model on a client's own data", "share", SHARE, learned=True
     ),

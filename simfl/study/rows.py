@@ -8,10 +8,14 @@ from typing import Any
 
 from pandas import DataFrame
 
+from simfl.measures.inequality import jain_index
 from simfl.runs.runfolder import LoadedRun
 from simfl.runs.so_far import manifest_so_far, so_far
 from simfl.study.comparable import caveat_columns
 from simfl.study.warned import warning_columns
+
+OF_CLIENT_ROUNDS = ("client_rounds", "wasted_rounds", "wasted_active_j")
+"""Figures of the manifest about client rounds; NaN for a run that has not come to its end."""
 
 ENDED = ("completed", "diverged")
 """Ways to end after which running again would bring nothing new."""
@@ -31,9 +35,7 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
     manifest = manifest_so_far(run) if unfinished else run.manifest
     counts = manifest["counts"]
     accuracies, losses = rounds["accuracy"].dropna(), rounds["loss"].dropna()
-    clients = DataFrame(columns=["participations"]) if unfinished else run.clients
-    finished = clients["participations"].to_numpy(dtype=float)
-    squares = float((finished**2).sum())
+    clients = DataFrame() if unfinished else run.clients
     between_s = rounds["time_s"].diff().dropna()
     at_clients = clients.get("global_accuracy")
     row: dict[str, Any] = {
@@ -53,9 +55,8 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
         "bytes": manifest["bytes"],
         "latency_cv": float(between_s.std() / between_s.mean()) if len(between_s) > 1 else math.nan,
         "staleness": run.mean_staleness,
-        "jain_participation": finished.sum() ** 2 / (finished.size * squares)
-        if squares
-        else math.nan,
+        "jain_participation": math.nan if unfinished else jain_index(run.merged_updates),
+        **{name: manifest.get(name, math.nan) for name in OF_CLIENT_ROUNDS},
         "worst_client_accuracy": math.nan if at_clients is None else float(at_clients.min()),
         "wall_s": manifest["wall_s"],
         "jobs_trained": counts["jobs_trained"],

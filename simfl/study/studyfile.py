@@ -22,6 +22,7 @@ from simfl.scenario.yaml_source.error import ScenarioError, show
 from simfl.scenario.yaml_source.source import KeyPath, Source, key_and_value, read_source
 from simfl.study.bound import Bound, bound
 from simfl.study.figures import FIGURES
+from simfl.study.kinds import KINDS
 from simfl.study.levels import as_text, in_one_column, is_labelled, level
 from simfl.study.one_setting import is_a_scenario, study_of
 from simfl.study.targets import TARGETS, asked_by, column_name
@@ -423,6 +424,14 @@ class Study(_Section):
                 )
                 message = f"unknown figure {name!r}{guess} accepted: {accepted}"
                 raise place.error(show(name), accepted, message)
+            if is_of_measure:
+                measure, _, figure = name.partition(".")
+                known_of_it = list(KINDS.get(measure, (figure,)))
+                if figure not in known_of_it:
+                    guess = nearest(figure, known_of_it) or ";"
+                    accepted = f"{', '.join(known_of_it)} of {measure}"
+                    message = f"unknown figure {name!r}{guess} accepted: {accepted}"
+                    raise place.error(show(name), accepted, message)
         self._check_search()
 
     def _check_uncertainty(self) -> None:

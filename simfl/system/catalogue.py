@@ -165,16 +165,21 @@ class Catalogue:
 
     def device(self, name: str) -> Device:
         """The client device `name`."""
-        return self._machine(Device, self.profile("device", name))
+        profile = self.profile("device", name)
+        return self._made(profile, lambda values: self._machine(Device, profile, values))
 
     def server(self, name: str) -> Server:
         """The edge or cloud server `name`."""
-        return self._machine(Server, self.profile("server", name))
+        profile = self.profile("server", name)
+        return self._made(profile, lambda values: self._machine(Server, profile, values))
 
     def link(self, name: str) -> Link:
         """The link `name`."""
         profile = self.profile("link", name)
-        return self._part(Link, "link", profile)  # type: ignore[type-abstract]  # not called
+        return self._made(
+            profile,
+            lambda values: self._part(Link, "link", profile, values),  # type: ignore[type-abstract]  # not called
+        )
 
     def region(self, name: str) -> Region:
         """The region `name`, whose electricity clients and servers use."""
@@ -182,13 +187,20 @@ class Catalogue:
         named = {"name": name, "sources": profile.sources, "unverified": profile.unverified}
         return _guarded(profile.path, lambda: build(Region, {**profile.values, **named}))
 
-    def _machine(self, cls: type[Machine], profile: Profile) -> Machine:
-        own = self._values(profile)
+    def _made(self, profile: Profile, make: Callable[[Mapping[str, Any]], Made]) -> Made:
+        """What `make` makes of a profile's figures: those of its file, or of this catalogue's draw.
+
+        The file's own figures are checked before any draw.
+        """
+        plain = make(profile.values)
+        return plain if self._draw is None else make(profile.drawn(self._draw))
+
+    def _machine(self, cls: type[Machine], profile: Profile, own: Mapping[str, Any]) -> Machine:
         # The machine's own keys first, since the processor needs the idle power of the whole
         # machine.
         plain = {key: value for key, value in own.items() if key != "processor"}
         _guarded(profile.path, lambda: checked(cls, plain, without=("processor", *_NOT_KEYS)))
-        processor = self._part(Processor, "processor", profile)  # type: ignore[type-abstract]  # not called
+        processor = self._part(Processor, "processor", profile, own)  # type: ignore[type-abstract]  # not called
         values = {
             **own,
             "name": profile.name,
@@ -198,13 +210,8 @@ class Catalogue:
         }
         return _guarded(profile.path, lambda: build(cls, values))
 
-    def _values(self, profile: Profile) -> Mapping[str, Any]:
-        """A profile's figures: those of the file, or of this catalogue's draw."""
-        return profile.values if self._draw is None else profile.drawn(self._draw)
-
-    def _part(self, base: type[Part], key: str, profile: Profile) -> Part:
-        """The processor or link described under `key`."""
-        own = self._values(profile)
+    def _part(self, base: type[Part], key: str, profile: Profile, own: Mapping[str, Any]) -> Part:
+        """The processor or link described under `key` of a profile's figures."""
         values = own.get(key)
         if not isinstance(values, Mapping) or not isinstance(values.get("name"), str):
             unnamed = isinstance(values, Mapping) and "name" not in values

@@ -199,8 +199,8 @@ def test_updates_that_came_too_late_are_in_no_release(
             "leaving": "abort",
             "availability": {
                 "name": "renewal",
-                "present": {"mean_s": 0.15},
-                "absent": {"mean_s": 0.05},
+                "present": {"mean_s": 0.15, "law": "exponential"},
+                "absent": {"mean_s": 0.05, "law": "exponential"},
             },
         },
     ],

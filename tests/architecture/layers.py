@@ -192,7 +192,8 @@ ROOMS = {
         "typer rich",
     ),
     "cli.listing": _room(
-        "assembly.registry system.catalogue system.traces eventlog runs.columns console.terminal"
+        "assembly.registry system.catalogue system.traces eventlog runs.columns study.kinds"
+        " console.terminal"
         " scenario",
         "rich",
     ),

@@ -177,7 +177,11 @@ def test_a_run_that_stalls_has_its_last_moment_in_the_log(tmp_path):
     """All batteries are empty in the end; what would have come later stalls nobody later."""
     batteries = {**POWERED, "initial": [0.0, 3e-6], "charge_w": 0.0, "unplug_s": 0.3}
     batteries["hours_spread_s"] = 0.2
-    away = {"name": "renewal", "present": {"mean_s": 3.0}, "absent": {"mean_s": 0.01}}
+    away = {
+        "name": "renewal",
+        "present": {"mean_s": 3.0, "law": "exponential"},
+        "absent": {"mean_s": 0.01, "law": "exponential"},
+    }
     run = {"seed": 0, "protocol": {"name": "asynchronous"}, "stop": {"versions": 80, "time_s": 9.0}}
     phones = [{"device": "phone_high_sd865", "link": "lte_2021", "share": 1.0}]
     several = []

@@ -15,7 +15,7 @@ from tests.small import simulated, small
 MARKOV = {
     "name": "renewal",
     "present": {"mean_s": 2.0, "law": "weibull", "shape": 0.5},
-    "absent": {"mean_s": 6.0},
+    "absent": {"mean_s": 6.0, "law": "exponential"},
 }
 TIMING = {
     "algorithm": {"name": "none", "local": {"epochs": 1, "batch_size": 16, "learning_rate": 0.1}},

@@ -45,7 +45,7 @@ def renewal(present_s: float, absent_s: float, **absent: Any) -> dict[str, Any]:
     """Clients that come and go; `absent` says more of the absences."""
     return {
         "name": "renewal",
-        "present": {"mean_s": present_s},
+        "present": {"mean_s": present_s, "law": "exponential"},
         "absent": {"mean_s": absent_s, **absent},
     }
 

@@ -28,8 +28,8 @@ def test_fates_are_those_of_the_log(
             population={
                 "availability": {
                     "name": "renewal",
-                    "present": {"mean_s": 0.3},
-                    "absent": {"mean_s": 0.1},
+                    "present": {"mean_s": 0.3, "law": "exponential"},
+                    "absent": {"mean_s": 0.1, "law": "exponential"},
                 },
                 "leaving": "abort",
                 "message_loss": {"probability": 0.2, "timeout_s": 0.01, "attempts_max": 1},
@@ -92,3 +92,49 @@ def test_late_updates_are_lost_with_their_idle_server(
     between = edge.query(f"kind == 'upload' and {first} < time_s < {again}")
     assert (between["bytes"] > 0).all() and len(between) == 1
     assert watched.used[1, 0] == (not faults)
+
+
+@pytest.mark.parametrize("sharing", [{}, SHARED], ids=["dedicated", "shared"])
+def test_wasted_joules_are_those_of_rounds_without_a_merged_update(
+    sharing: dict[str, Any], tmp_path: Path
+) -> None:
+    """Of rounds that were broken off, that lost a message, and whose update came too late.
+
+    Rounds that the run's end cuts off, or whose late update it does not await, count nowhere.
+    """
+    _, run = simulated(
+        small(
+            population={
+                "message_loss": {"probability": 0.1, "timeout_s": 0.01, "attempts_max": 1},
+                "faults": {"clients": {"works": {"mean_s": 2}, "broken": {"mean_s": 0.5}}},
+                "speed_spread": 1.0,
+                **sharing,
+            },
+            algorithm={"name": "none", "local": {"epochs": 40, "batch_size": 16}},
+            protocol={"name": "synchronous", "patience": {"deadline_s": 0.08}},
+            stop={"versions": 60},
+        ),
+        tmp_path,
+    )
+
+    events = pd.read_parquet(tmp_path / "events.parquet")
+    stages = events[
+        events["client"].notna() & events["kind"].isin(["download", "compute", "upload"])
+    ]
+    end_s = run.clock.now_s
+    merged_j = wasted_j = rounds = wasted = late = 0.0
+    late_rows = events[(events["kind"] == "late") & (events["time_s"] <= end_s)]
+    dropped = set(zip(late_rows["client"], late_rows["round"], strict=True))
+    for place, own in stages.groupby(["client", "round"]):
+        if (own["cut_by"] == "end").any():
+            continue
+        arrived = bool(((own["kind"] == "upload") & (own["bytes"] > 0)).any())
+        rounds += 1
+        late += place in dropped
+        if arrived and place not in dropped:
+            merged_j += own["active_j"].sum()
+        else:
+            wasted, wasted_j = wasted + 1, wasted_j + own["active_j"].sum()
+    assert late > 5 and wasted > late + 5 and rounds > wasted + 5 and merged_j > 0
+    assert (run.wasted["client_rounds"], run.wasted["wasted_rounds"]) == (rounds, wasted)
+    assert run.wasted["wasted_active_j"] == pytest.approx(wasted_j, rel=1e-9)

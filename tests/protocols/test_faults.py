@@ -14,7 +14,11 @@ from simfl.system.server_id import CLOUD
 from tests.protocols.faults import PROTOCOLS, Watched, check_promises, faulty, outages
 from tests.small import simulated, small
 
-COMES_AND_GOES = {"name": "renewal", "present": {"mean_s": 0.05}, "absent": {"mean_s": 0.05}}
+COMES_AND_GOES = {
+    "name": "renewal",
+    "present": {"mean_s": 0.05, "law": "exponential"},
+    "absent": {"mean_s": 0.05, "law": "exponential"},
+}
 EVERYTHING: dict[str, Any] = {
     "availability": COMES_AND_GOES,
     "message_loss": {"probability": 0.1, "timeout_s": 0.02},

@@ -130,7 +130,11 @@ def test_absences_and_crashes_of_a_wait() -> None:
 
 
 ABSENCES: dict[str, Any] = {
-    "availability": {"name": "renewal", "present": {"mean_s": 0.3}, "absent": {"mean_s": 0.1}},
+    "availability": {
+        "name": "renewal",
+        "present": {"mean_s": 0.3, "law": "exponential"},
+        "absent": {"mean_s": 0.1, "law": "exponential"},
+    },
     "faults": {"clients": {"works": {"mean_s": 0.5}, "broken": {"mean_s": 0.1}}},
 }
 

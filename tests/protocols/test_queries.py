@@ -177,7 +177,11 @@ def begun(monkeypatch):
     return found
 
 
-COMING_AND_GOING = {"name": "renewal", "present": {"mean_s": 0.2}, "absent": {"mean_s": 0.1}}
+COMING_AND_GOING = {
+    "name": "renewal",
+    "present": {"mean_s": 0.2, "law": "exponential"},
+    "absent": {"mean_s": 0.1, "law": "exponential"},
+}
 BREAKING = {"clients": {"works": {"mean_s": 0.2}, "broken": {"mean_s": 0.1}}}
 
 

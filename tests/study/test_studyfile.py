@@ -104,6 +104,12 @@ def error_of(folder: Path, text: str) -> str:
             " 'accuracy'?",
         ),
         (
+            "questions: {metrics: [accuracy_spread.accuracy_sdt]}",
+            "DIR/bad.yaml:2: questions.metrics.0: unknown figure 'accuracy_spread.accuracy_sdt',"
+            " did you mean 'accuracy_std'? accepted: accuracy_mean, accuracy_worst, accuracy_std of"
+            " accuracy_spread",
+        ),
+        (
             "questions:\n  metrics: [accuracy, time_to_accuracy_0.90_s]",
             "DIR/bad.yaml:3: questions.metrics.1: unknown figure 'time_to_accuracy_0.90_s'",
         ),

@@ -276,3 +276,29 @@ def test_every_shipped_machine_can_be_drawn(kind: Kind) -> None:
     for name in catalogue.list_profiles(kind):
         for number in range(4):
             getattr(Catalogue(draw=number), kind)(name)
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong"),
+    [
+        ("power_idle_w", "1.6 W"),
+        ("processor.kappa", [0, 1]),
+        ("processor.power_table", [[6e8, 0.3], 1.8e9]),
+    ],
+)
+def test_a_wrong_figure_is_told_as_it_is_in_the_file(
+    tmp_path: Path, key: str, wrong: object
+) -> None:
+    """Before it is drawn: in the words of a run without draws."""
+    board = {**BOARD, "processor": dict(BOARD["processor"]), "unverified": [key]}
+    section = board if key == "power_idle_w" else board["processor"]
+    section[key.rpartition(".")[2]] = wrong
+    (tmp_path / "board.yaml").write_text(yaml.safe_dump(board), encoding="utf-8")
+
+    told = []
+    for draw in (None, 1):
+        with pytest.raises(CatalogueError) as raised:
+            Catalogue([tmp_path], draw=draw).device("board")
+        told.append(str(raised.value))
+
+    assert told[0] == told[1] and key in told[0]

@@ -13,6 +13,7 @@ import numpy as np
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.decisions.clusters import ClusteredAssociation
+from simfl.streams import process_generators
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,10 @@ class KMeans(ClusteredAssociation):
 
     def clusters(self, features: FloatArray, edges: int, rng: np.random.Generator) -> IntArray:
         """At most as many clusters as there are different features."""
-        from sklearn.cluster import (
-            KMeans as Lloyd,
-        )  # takes a second to import, and only this needs it
+        with process_generators(0):  # what it imports draws from them
+            from sklearn.cluster import (
+                KMeans as Lloyd,
+            )  # takes a second to import, and only this needs it
 
         count = min(edges, np.unique(features, axis=0).shape[0])
         seed = int(rng.integers(2**31))

@@ -14,6 +14,7 @@ import numpy as np
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.decisions.clusters import ClusteredAssociation
+from simfl.streams import process_generators
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,11 @@ class MeanShift(ClusteredAssociation):
     def clusters(self, features: FloatArray, edges: int, rng: np.random.Generator) -> IntArray:
         """Deterministic: every client's feature is a start."""
         from scipy.spatial.distance import pdist
-        from sklearn.cluster import (
-            MeanShift as FlatKernel,
-        )  # takes a second to import; only this needs it
+
+        with process_generators(0):  # what it imports draws from them
+            from sklearn.cluster import (
+                MeanShift as FlatKernel,
+            )  # takes a second to import; only this needs it
 
         distance = pdist(features)
         apart = distance[distance > 0]

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     ConfigDict,
     Field,
     TypeAdapter,
@@ -133,6 +134,8 @@ def _shape(target: type, supplied: Collection[str]) -> Any:
             AfterValidator(partial(_within_limits, one.name)),
             Field(json_schema_extra=extra),
         ]
+        if dataclasses.is_dataclass(one.default) and not isinstance(one.default, type):
+            checked = Annotated[checked, BeforeValidator(partial(_completed, one.default))]
         is_needed = one.default is REQUIRED and one.name not in supplied
         fields[one.name] = Required[checked] if is_needed else NotRequired[checked]
     make: Any = TypedDict
@@ -195,6 +198,22 @@ def _or_time_of_day(annotation: Any, number: Any) -> Any:
     if annotation is str:
         return Annotated[text, AfterValidator(tidy)]
     return Union[number, Annotated[text, AfterValidator(seconds_after_midnight)]]  # noqa: UP007
+
+
+def _completed(default: Any, value: Any) -> Any:
+    """A section with the keys that it lacks, from the section that is used if none is given.
+
+    A key that another one replaces (`REPLACED_BY` of the section's class) stays away beside that.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    replaced_by = getattr(default, "REPLACED_BY", {})
+    others = {
+        key: known
+        for key, known in plain(default).items()
+        if key not in value and not any(one in value for one in replaced_by.get(key, ()))
+    }
+    return {**value, **others}
 
 
 def _within_limits(key: str, value: Any) -> Any:

@@ -51,7 +51,7 @@ def parse(text: str, file: str, key: str = "") -> tuple[Any, dict[tuple[Key, ...
 
 
 def dump(content: Mapping[str, Any]) -> str:
-    """`content` as YAML text that `parse` reads back to the same values."""
+    """`content` as YAML text that `parse`, or any reader of YAML, reads back to the same values."""
     return yaml.dump(
         content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False
     )
@@ -142,6 +142,15 @@ class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    """Text, quoted if readers of YAML 1.1 would read something else, such as 1320 in 22:00."""
+    tag = "tag:yaml.org,2002:str"
+    elsewhere = yaml.resolver.Resolver().resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    return dumper.represent_scalar(tag, text, style=None if elsewhere == tag else "'")
+
+
+_Dumper.add_representer(str, _text)
 
 _PLAIN = {
     "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),

@@ -8,8 +8,9 @@ sojourn is drawn from it is stationary from the beginning.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +27,8 @@ class Sojourn:
     A Weibull shape below 1 has a heavy tail: many short sojourns, and most of the time in few long
     ones. Shape 1 is the exponential.
     """
+
+    REPLACED_BY: ClassVar[Mapping[str, tuple[str, ...]]] = {"shape": ("law",)}
 
     mean_s: Annotated[float, SHORTEST_S, "mean duration, seconds"]
     law: Annotated[
