@@ -114,6 +114,20 @@ def test_energy_aware_selection_tries_everybody_and_then_spares_phones(run: Runn
     )
 
 
+def test_stragglers_take_the_time_of_their_own_epochs(run: Runner) -> None:
+    """One to ten epochs, as drawn for each client and version; nobody else's seconds change."""
+    some, nobody = (run("stragglers", f"algorithm.stragglers={share}") for share in (0.9, 0.0))
+
+    times = [
+        one.events.query("kind == 'compute'").set_index(["round", "client"])["duration_s"]
+        for one in (some, nobody)
+    ]
+    epochs = (10 * times[0] / times[1]).to_numpy()
+    assert np.allclose(epochs, epochs.round()) and set(epochs.round()) <= set(range(1, 11))
+    assert 4 < (epochs.round() < 10).sum() < epochs.size
+    assert some.rounds["loss"].iloc[-1] != nobody.rounds["loss"].iloc[-1]
+
+
 def test_energy_aware_selection_reads_power_and_estimates() -> None:
     """What a round would cost is power so far times estimated seconds; phones count double."""
     selection = example("energy_aware").EnergyAware(count=2)

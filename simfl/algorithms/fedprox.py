@@ -11,7 +11,7 @@ FedAvg's.
 
 Departures from the paper: 1. aggregation is weighted by data size as in FedAvg, while the paper
 samples clients by size and takes the plain mean; 2. every client does the same amount of local
-work, while the paper lets stragglers do less. mu = 0 is FedAvg.
+work, while the paper lets stragglers do less (docs/examples/stragglers.py does). mu = 0 is FedAvg.
 """
 
 from __future__ import annotations
