@@ -25,8 +25,9 @@ class DeadlinePolicy:
     deadline_s: Annotated[
         float | None,
         SHORTEST_S,
-        "seconds from dispatch to the close of a round; an edge server also waits this long for"
-        " its first available client; null: no limit",
+        "seconds from dispatch to the close of a round, which then still waits for its first update"
+        " if there is none; an edge server also waits this long for its first available client;"
+        " null: no limit",
     ] = None
     over_selection: Annotated[
         float,

@@ -155,7 +155,9 @@ class Contributions(Section):
     """
 
     rounds: Count | None = Field(
-        default=None, description="rounds of standalone training; null: stop.versions"
+        default=None,
+        description="rounds of standalone training; null: stop.versions, so that a longer run has"
+        " other contributions, and differs from its first version on",
     )
     accuracy: tuple[Accuracy, ...] | None = Field(
         default=None, description="the accuracies, one per client, instead of training"

@@ -45,6 +45,11 @@ def as_module(
         try:
             return model.build(input_shape, outputs)
         except RuntimeError as error:  # torch's way to say that memory does not suffice
+            if "allocate" in str(error):
+                raise ValueError(
+                    "cannot be built: this machine has too little memory for its weights; accepted:"
+                    " a smaller model"
+                ) from error
             raise ValueError(f"cannot be built: {error}") from error
     if isinstance(model, partial) and not model.args:
         return as_module(model.func, input_shape, outputs, {**model.keywords, **(parameters or {})})

@@ -212,8 +212,9 @@ def read_source(path: Path | str, what: str = "a scenario file") -> Source:
         found = f"an unreadable file ({error.strerror})"
         raise ScenarioError(file, None, "", found, what) from None
     except UnicodeDecodeError as error:
-        found = f"a byte that is not UTF-8 at offset {error.start}"
-        raise ScenarioError(file, None, "", found, "YAML text in UTF-8") from None
+        line = error.object.count(b"\n", 0, error.start) + 1
+        found = f"a byte that is not UTF-8 ({error.object[error.start]:#04x})"
+        raise ScenarioError(file, line, "", found, "YAML text in UTF-8") from None
     content, lines = parse(text, file)
     if not isinstance(content, dict):
         found = "an empty file" if content is None else show(content)
