@@ -57,7 +57,7 @@ def test_a_view_is_of_its_moment() -> None:
     view = run.observations.clients(one, 9.0, 1, CLOUD)
     seen = view.participations
 
-    run.observations.finished(ClientReports(one, np.array([9.5]), np.array([0.5]), np.array([1.0])))
+    run.observations.finished(ClientReports(one, *np.array([[9.5], [0.5], [1.0], [0.4]])))
 
     assert view.participations is seen
     with pytest.raises(RuntimeError, match="read during the decision"):

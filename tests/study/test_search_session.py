@@ -107,12 +107,14 @@ def test_a_value_that_the_scenario_refuses_is_told_before_anything_runs(tmp_path
 
 
 def test_a_figure_that_no_run_has_ends_the_search(tmp_path: Path) -> None:
-    """After its first batch, as measures may have any figures."""
-    goal = {"minimize": "waiting.idle_share", "subject_to": {}}
+    """After its first batch, as the scenario does not compute that measure."""
+    goal = {"minimize": "waiting.idle_time_share", "subject_to": {}}
     one = begin(tmp_path, search={**SEARCH, **goal, "batch": 1}, seeds=[1])
     assert [work(task).status for task in one.tasks(one.todo())] == ["completed"]
 
-    with pytest.raises(ScenarioError, match=r"search: found waiting\.idle_share, accepted: fig"):
+    with pytest.raises(
+        ScenarioError, match=r"search: found waiting\.idle_time_share, accepted: fig"
+    ):
         one.advance()
 
 
