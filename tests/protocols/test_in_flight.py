@@ -81,3 +81,25 @@ def test_if_all_are_in_flight_nobody_waits_for_a_draw(tmp_path: Path) -> None:
     rounds = turns(tmp_path, "all", {"name": "asynchronous"}, 6 * CLIENTS)
 
     assert rounds.max() - rounds.min() <= 1
+
+
+def test_if_all_are_in_flight_they_are_dispatched_in_order(tmp_path: Path) -> None:
+    """The first round is the first client's, and so on: logs of such runs depend on no draw."""
+    run = simfl.run(
+        {
+            **TIMING,
+            "population": {
+                "name": "catalogue",
+                "clients": 20,
+                "groups": [{"device": "rpi_4b", "link": "ethernet_1g"}],
+            },
+            "protocol": "asynchronous",
+            "stop": {"versions": 3},
+            "log": {"level": "full"},
+        },
+        tmp_path,
+    )
+
+    first = run.events[(run.events["kind"] == "download") & (run.events["start_s"] == 0)]
+    of_rounds = dict(zip(first["round"], first["client"], strict=True))
+    assert of_rounds == {number: number for number in range(20)}

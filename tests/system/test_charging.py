@@ -129,8 +129,9 @@ def test_groups_charge_their_batteries_in_their_own_way() -> None:
         for hour in (3, 13):
             watts = batteries.supply_w(own, hour * 3600.0)
             np.testing.assert_array_equal(watts, alone.supply_w(own, hour * 3600.0))
-        changes_s = batteries.next_change_s(own, np.zeros(own.size))
-        np.testing.assert_array_equal(changes_s, alone.next_change_s(own, np.zeros(own.size)))
+        morning_s = np.full(own.size, 8 * 3600.0)  # at noon only the other group's supply changes
+        changes_s = batteries.next_change_s(own, morning_s)
+        np.testing.assert_array_equal(changes_s, alone.next_change_s(own, morning_s))
     assert set(batteries.lowest[clients[0]]) == {0.2} and set(batteries.lowest[clients[1]]) == {0.4}
     assert np.isinf(batteries.capacity_j[clients[2]]).all()
     assert batteries_by_group([None], np.zeros(2000, int), DEVICES, INDEX, Streams(1)) is None
