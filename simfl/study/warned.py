@@ -12,6 +12,7 @@ from simfl.runs.runfolder import LoadedRun
 from simfl.runs.target_warnings import Evaluation, Target, met_at_once
 
 SEPARATOR = ", "
+OF_SOME_SETTINGS = "unread_keys"
 
 
 class FoundKind(NamedTuple):
@@ -57,7 +58,8 @@ def warning_kinds(table: pd.DataFrame, called: Sequence[str] = ()) -> list[Found
     """Each kind of warning in a study's table.
 
     `called` gives each row's run a name; then it is said which runs have a warning if not all do,
-    and whose message is shown.
+    and whose message is shown. Keys that only some settings of a study leave unread are there for
+    the others, and are not told.
     """
     if "warning_kinds" not in table:  # collected by an earlier simfl
         return []
@@ -78,7 +80,7 @@ def warning_kinds(table: pd.DataFrame, called: Sequence[str] = ()) -> list[Found
             advice,
         )
         for kind, advice in ADVICE.items()
-        if kind in found
+        if kind in found and (called or kind != OF_SOME_SETTINGS or len(found[kind]) == len(table))
     ]
 
 

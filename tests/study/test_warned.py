@@ -89,6 +89,15 @@ def test_kinds_are_counted_by_run() -> None:
     ]
 
 
+@pytest.mark.parametrize(("kinds", "told"), [(["unread_keys", ""], 0), (["unread_keys"] * 2, 1)])
+def test_keys_that_other_settings_read_are_not_told(kinds: list[str], told: int) -> None:
+    """A staleness rule stands in the common scenario for those of the protocols that use it."""
+    table = pd.DataFrame({"warning_kinds": kinds})
+
+    assert len(warning_kinds(table)) == told
+    assert len(warning_kinds(table, ["first", "second"])) == 1
+
+
 @pytest.mark.parametrize(
     ("counts", "said"),
     [
