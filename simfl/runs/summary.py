@@ -31,8 +31,20 @@ def main_figures(
         ("  of servers", quantity(manifest["server_energy_j"], "J")),
         ("  of the network", quantity(manifest["network_energy_j"], "J")),
         *footprint(manifest),
+        *wasted(manifest),
         ("bytes over all links", quantity(manifest["bytes"], "B") + in_vain(manifest)),
     ]
+
+
+def wasted(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Label and figure of client rounds that brought no merged update, if there were any."""
+    rounds, joules = manifest.get("wasted_rounds"), manifest.get("wasted_active_j", math.nan)
+    if not rounds:
+        return []
+    told = f"{rounds} of {manifest['client_rounds']} ({rounds / manifest['client_rounds']:.0%})"
+    if not math.isnan(joules):
+        told += f", {quantity(joules, 'J')} beyond idle power"
+    return [("client rounds in vain", told)]
 
 
 def footprint(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:

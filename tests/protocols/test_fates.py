@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from simfl.runs.summary import wasted as told_of
 from tests.protocols.faults import PROTOCOLS, Watched, faulty, outages
 from tests.small import SEMI_ASYNCHRONOUS, simulated, small
 
@@ -138,3 +139,8 @@ def test_wasted_joules_are_those_of_rounds_without_a_merged_update(
     assert late > 5 and wasted > late + 5 and rounds > wasted + 5 and merged_j > 0
     assert (run.wasted["client_rounds"], run.wasted["wasted_rounds"]) == (rounds, wasted)
     assert run.wasted["wasted_active_j"] == pytest.approx(wasted_j, rel=1e-9)
+    told = f"{wasted:.0f} of {rounds:.0f} ({wasted / rounds:.0%})"
+    ((label, shown),) = told_of(run.wasted)
+    assert label == "client rounds in vain" and shown.startswith(f"{told}, {wasted_j:.1f}"[:-1])
+    assert told_of({**run.wasted, "wasted_active_j": float("nan")}) == [(label, told)]
+    assert told_of({**run.wasted, "wasted_rounds": 0}) == []
