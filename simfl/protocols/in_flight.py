@@ -28,11 +28,10 @@ class InFlight:
     """Keeps `concurrency` clients (at most all: `slots`) training, each from the latest state.
 
     A free slot applies the selection rule to the idle clients and dispatches one of those selected,
-    drawn uniformly. If there are slots for all idle clients, so that nobody is left out, they are
-    taken in order: the one dispatched longest ago first, ties to the lowest number. Slots are
-    interchangeable: simultaneously free ones are filled one by one, after all other events of that
-    time. While no idle client is available a slot waits for one, or for a client that becomes idle
-    meanwhile.
+    drawn uniformly. With a slot for every client nobody is left out, and they are taken in order:
+    the one dispatched longest ago first, ties to the lowest number. Slots are interchangeable:
+    simultaneously free ones are filled one by one, after all other events of that time. While no
+    idle client is available a slot waits for one, or for a client that becomes idle meanwhile.
     """
 
     def __init__(self, run: Run, ref: StateRef, concurrency: int | None) -> None:
@@ -76,7 +75,7 @@ class InFlight:
             if not chosen.size:  # other clients are idle by now
                 continue
             place = int(self._last_dispatch[chosen].argmin())
-            if idle.size > self._free:
+            if self.slots < run.world.num_clients:
                 draw = float(run.world.streams.uniform("dispatch", 0, number))
                 place = int(draw * chosen.size)
             client = int(chosen[place])

@@ -10,6 +10,7 @@ import pytest
 
 import simfl
 from simfl.measures.inequality import jain_index
+from simfl.streams import Streams
 
 CLIENTS = 100
 TIMING: dict[str, Any] = {
@@ -81,6 +82,25 @@ def test_if_all_are_in_flight_nobody_waits_for_a_draw(tmp_path: Path) -> None:
     rounds = turns(tmp_path, "all", {"name": "asynchronous"}, 6 * CLIENTS)
 
     assert rounds.max() - rounds.min() <= 1
+
+
+def test_with_a_slot_for_every_client_nothing_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if rounds are lost, whose clients are idle a moment before their slots are free."""
+    uniform, drawn = Streams.uniform, list[str]()
+
+    def noted(self: Streams, component: str, *address: Any) -> Any:
+        drawn.append(component)
+        return uniform(self, component, *address)
+
+    monkeypatch.setattr(Streams, "uniform", noted)
+    lost = {"message_loss": {"probability": 0.3, "timeout_s": 0.01, "attempts_max": 1}}
+
+    turns(tmp_path / "all", "all", {"name": "asynchronous"}, 300, **lost)
+    assert drawn and "dispatch" not in drawn
+    turns(tmp_path / "fewer", "all", {"name": "asynchronous", "concurrency": 99}, 5)
+    assert "dispatch" in drawn
 
 
 def test_if_all_are_in_flight_they_are_dispatched_in_order(tmp_path: Path) -> None:
