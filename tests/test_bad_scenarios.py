@@ -343,6 +343,21 @@ BAD: list[Bad] = [
         "found 5, accepted: at most 4, the number of clients",
     ),
     Bad(
+        "more updates needed than clients selected",
+        {
+            "protocol": {"name": "synchronous", "patience": {"least_updates": 3}},
+            "decisions.selection": {"name": "random", "count": 2},
+        },
+        "protocol.patience.least_updates",
+        "found 3, accepted: at most 2, the clients selected for a round",
+    ),
+    Bad(
+        "more updates needed than clients of an edge server",
+        {"protocol": {"name": "hierarchical", "patience": {"least_updates": 3}}},
+        "protocol.patience.least_updates",
+        "found 3, accepted: at most 2, the most clients of an edge server",
+    ),
+    Bad(
         "waiting for more than edge servers' clients",
         {"protocol": {"name": "hierarchical", "wait_for": {"clients": 3}}},
         "protocol.wait_for.clients",

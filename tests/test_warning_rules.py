@@ -1334,9 +1334,35 @@ def test_clients_who_always_come_too_late_never_took_part(late: str, tmp_path: P
 
     assert sorted(run.clients["participations"]) == [15] * 7 + [16]
     assert (run.rounds["participants"] == 1).all() == (late == "drop")
-    said = "7 of 8 clients never took part, in 121 rounds: of 7 every update came too late, and was"
+    said = "7 of 8 clients never took part, in 121 rounds: of 7 every update was dropped, too late"
     found = of_kind(run, "never_took_part")
-    assert [one.message for one in found] == [f"{said} dropped"] * (late == "drop")
+    assert [one.message for one in found] == [f"{said} or in rounds given up"] * (late == "drop")
+
+
+@pytest.mark.parametrize(("least", "warned"), [(5, False), (6, True)])
+def test_rounds_that_are_mostly_given_up_are_told(least: int, warned: bool, tmp_path: Path) -> None:
+    """Of eight clients that the server waits for, five are in time in nearly every round."""
+    run = simfl.run(
+        small(
+            population={"straggler_mean": 1.0, "straggler_shift": 0.0},
+            algorithm={"name": "none", "local": {"epochs": 5, "batch_size": 16}},
+            protocol={
+                "name": "synchronous",
+                "patience": {"deadline_s": 0.015, "least_updates": least},
+                "wait_for": {"clients": 8},
+            },
+            stop={"versions": 100, "time_s": 1.0},
+        ),
+        tmp_path / "run",
+    )
+
+    given_up = int((run.events["kind"] == "given_up").sum())
+    rounds = given_up + len(run.rounds[run.rounds["version"] > 0])
+    found = [one.message for one in of_kind(run, "mostly_given_up")]
+    assert given_up > 0 and (2 * given_up > rounds) == warned
+    assert [one[: one.index(",")] for one in found] == [
+        f"{given_up} of {rounds} rounds were given up"
+    ] * warned
 
 
 @pytest.mark.parametrize(

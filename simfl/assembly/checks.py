@@ -23,6 +23,7 @@ from simfl.learning.parameters import all_finite
 from simfl.learning.workers.on_ray import RayWorkers
 from simfl.measures.base import ModelMeasure
 from simfl.protocols.base import Protocol
+from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.wait_for import WaitFor
 from simfl.scenario.scenario import Keys, Scenario
 from simfl.scenario.yaml_source.error import ScenarioError, show
@@ -199,7 +200,7 @@ def check_count(
 ) -> None:
     """Raises `ScenarioError` if more clients are selected or waited for than any server has.
 
-    `edge` is each client's edge server.
+    Also if a round needs more updates than it selects clients. `edge` is each client's edge server.
     """
     most, whose = edge.size, "the number of clients"
     if protocol.hierarchical:
@@ -210,9 +211,17 @@ def check_count(
     wait_for = getattr(protocol, "wait_for", None)
     if isinstance(wait_for, WaitFor):
         counts["protocol", "wait_for", "clients"] = wait_for.clients
+    patience = getattr(protocol, "patience", None)
+    least = patience.least_updates if isinstance(patience, DeadlinePolicy) else None
+    counts["protocol", "patience", "least_updates"] = least
     for keys, count in counts.items():
         if count is not None and count > most:
             raise scenario.where(*keys).error(str(count), f"at most {most}, {whose}")
+    if isinstance(selection, CountedSelection) and least is not None:
+        wanted = selection.wanted(most)
+        if wanted < least:
+            where = scenario.where("protocol", "patience", "least_updates")
+            raise where.error(str(least), f"at most {wanted}, the clients selected for a round")
 
 
 def check_needs(scenario: Scenario, algorithm: Algorithm, network: Network) -> None:

@@ -438,6 +438,7 @@ class SimulatedGrid(Grid):
             np.array([one.version for one in letters], dtype=np.int64),
             np.array(sent, dtype=np.int64),
             [],
+            np.zeros(len(letters)),
         )
         before = self._made
         self._made = taken_in if before is None else Delivered.join([before, taken_in])

@@ -230,6 +230,10 @@ ADVICE = {
         "use a longer protocol.patience.deadline_s (the log's rows of `late` say by how many"
         " seconds each came too late), late: carry_over, or less work for slow devices"
     ),
+    "mostly_given_up": (
+        "use a longer protocol.patience.deadline_s, fewer least_updates, a larger count of the"
+        " selection, or wait_for more clients"
+    ),
     "noticed_at_once": (
         "set population.noticed_after_s to the server's time-out: until then failures make rounds"
         " shorter, so seconds and joules with and without failures are not comparable; methods"

@@ -82,6 +82,11 @@ KINDS: dict[str, tuple[str, str, str]] = {
         "missing bytes",
         "stage, then (ends)",
     ),
+    "given_up": (
+        "a server gives a round up, because too few updates arrived",
+        "updates that are dropped",
+        "needed (updates)",
+    ),
 }
 KIND_INDEX = {kind: index for index, kind in enumerate(KINDS)}
 

@@ -16,7 +16,8 @@ from simfl.runs.runfolder import LoadedRun
 class Participation(Measure):
     """Jain's index of updates per client (1 is even, 1/n is one client alone), and the extremes.
 
-    Counts rounds that clients finished, without those whose update was dropped for being late.
+    Counts rounds that clients finished, without those whose update was dropped: it came too late,
+    or its round was given up.
     """
 
     learned: ClassVar[bool] = False

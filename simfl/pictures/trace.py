@@ -41,7 +41,7 @@ COLOURS = {
 }
 """Chrome's names of colours; Perfetto chooses its own by the slice's name."""
 
-MOMENTS = ("select", "schedule", "late", "departure")
+MOMENTS = ("select", "schedule", "late", "given_up", "departure")
 """Kinds shown as moments of the cloud or of their edge server."""
 
 INTERRUPTIONS = ("unavailable", "crash", "battery_empty", "out_of_memory")

@@ -108,7 +108,7 @@ class Aggregation:
         edges = sorted(lower)
         sizes = np.array([self._edge_examples[edge] for edge in edges])
         up_bytes = np.full(len(edges), self._values.tier_price(ref).up_bytes)
-        arrived = Delivered(np.array(edges), np.full(len(edges), ref.version), up_bytes, [])
+        arrived = Delivered.of_servers(np.array(edges), np.full(len(edges), ref.version), up_bytes)
         work = self._values.server_work(ref, arrived)
         yield from self._servers.work(
             CLOUD,
@@ -127,7 +127,8 @@ class Aggregation:
         """The cloud mixes in an edge server's state, with a share that falls with staleness."""
         share = float(self._shares(np.array([staleness]))[0])
         up_bytes = np.array([self._values.tier_price(ref).up_bytes])
-        arrived = Delivered(np.array([edge]), np.array([ref.version - staleness]), up_bytes, [])
+        versions = np.array([ref.version - staleness])
+        arrived = Delivered.of_servers(np.array([edge]), versions, up_bytes)
         work = self._values.server_work(ref, arrived)
         yield from self._servers.work(
             CLOUD,

@@ -10,7 +10,7 @@ import numpy as np
 import simpy
 
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
-from simfl.common.notices import Notice
+from simfl.common.notices import Notice, notice
 from simfl.eventlog.rows import Rows
 from simfl.protocols.allocating import Allocating
 from simfl.protocols.deadline_policy import UNLIMITED, DeadlinePolicy
@@ -23,12 +23,15 @@ from simfl.protocols.late import Late
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import Observations
 from simfl.protocols.queries import Queries
-from simfl.protocols.servers import Crashed
+from simfl.protocols.servers import Crashed, Servers
 from simfl.protocols.setting import Setting
 from simfl.protocols.state_ref import StateRef
 from simfl.system.presence import Presence
 from simfl.system.processor import TRAINING_FLOPS_PER_FORWARD
 from simfl.system.server_id import CLOUD, ServerId
+
+MOST_GIVEN_UP = 0.5
+"""Up to this share of all rounds may be given up."""
 
 
 @dataclass(eq=False)
@@ -52,10 +55,12 @@ class ClientRounds:
         deciders: Deciders,
         observations: Observations,
         num_examples: IntArray,
+        servers: Servers,
     ) -> None:
         clients = setting.world.num_clients
         self._setting = setting
         self._dispatcher = dispatcher
+        self._servers = servers
         self._queries = queries
         self._values = values
         self._allocating = Allocating(deciders, observations, setting)
@@ -65,14 +70,23 @@ class ClientRounds:
         self._history = _History(np.zeros(clients, dtype=np.int64), np.full(clients, -1))
         self._under_way: dict[int, Dispatched] = {}
         self._late = Late(observations, setting.log)
+        self._rounds = self._given_up = 0
         self.exchanges = Exchanges(
             self._begin, dispatcher, presence, observations, setting.clock, self._frequency_hz
         )
 
     @property
     def warnings(self) -> list[Notice]:
-        """The warnings of the allocation, and of waits that failures shortened."""
-        return [*self._allocating.warnings, *self._dispatcher.fates.warnings()]
+        """The warnings of the allocation, of shortened waits, and of rounds given up."""
+        found = [*self._allocating.warnings, *self._dispatcher.fates.warnings()]
+        if self._given_up > MOST_GIVEN_UP * self._rounds:
+            message = (
+                f"{self._given_up} of {self._rounds} rounds were given up, because fewer updates"
+                " than needed had arrived: their seconds, joules and bytes count, but not their"
+                " updates"
+            )
+            found.append(notice("mostly_given_up", message, self._given_up))
+        return found
 
     def fates(self) -> dict[str, int]:
         """The number of rounds that have ended by now, by fate (`FATES`)."""
@@ -97,15 +111,21 @@ class ClientRounds:
         """Dispatches clients now; ends when `policy` does (None: with their last upload).
 
         Delivers the updates that have arrived by then. With `policy` they are a round, whose
-        updates are aggregated together: nothing is delivered if too few arrived or were selected
-        for the algorithm. Without `policy` that holds only if enough clients were dispatched.
+        updates are aggregated together: it is given up, and nothing is delivered, if too few
+        arrived or were selected for the policy or the algorithm. Without `policy` that holds only
+        if enough clients were dispatched for the algorithm.
         Raises ValueError for a client that is still busy, and `Crashed` if the edge server fails
         meanwhile.
         """
         delivered = yield from self._there(clients, ref, round_number, server, policy or UNLIMITED)
         least = self._values.min_updates
+        self._rounds += 1
+        if policy is not None:
+            least = max(least, policy.least_updates or 0)
         if delivered.clients.size < least and (policy is not None or least <= clients.size):
+            self._give_up(delivered, ref.version, round_number, server, least)
             delivered = delivered.take(np.zeros(delivered.clients.size, dtype=bool))
+        self._dispatcher.fates.received(server, delivered.active_j)
         if self._needs_losses:
             fresh = delivered.clients[delivered.versions == ref.version]
             loss = self._values.losses(ref, fresh, self._setting.clock.now_s)
@@ -171,7 +191,7 @@ class ClientRounds:
                 del self._under_way[id(cohort)]
                 there = cohort.arrives_s <= self._setting.clock.now_s
                 self._observations.finished(cohort.reports(there))
-                self._dispatcher.fates.received(server, int(there.sum()))
+                self._dispatcher.fates.received(server, cohort.spent_j[there])
                 raise
         del self._under_way[id(cohort)]
         if not self._setting.world.noticed_after_s:
@@ -179,21 +199,38 @@ class ClientRounds:
         if not server.is_edge:
             self._observations.arrived(server, self._setting.clock.now_s - now_s)
         versions = np.full(clients.size, ref.version, dtype=np.int64)
-        delivered = Delivered(clients, versions, prices.up_bytes, futures)
+
+        def delivered(which: BoolArray) -> Delivered:
+            sent = Delivered(clients, versions, prices.up_bytes, futures, cohort.spent_j)
+            return sent if which.all() else sent.take(which)
+
         carried = self._late.carried(server, closed_s)
 
         def late(which: BoolArray) -> None:
-            stragglers, reports = delivered.take(which), cohort.reports(which)
+            stragglers, reports = delivered(which), cohort.reports(which)
             fails_s = self._dispatcher.fails_s(server)
             self._late.expect(stragglers, reports, closed_s, round_number, server, fails_s, policy)
 
         cohort.follow(closed_s, late)
         there = cohort.arrives_s <= closed_s
         self._observations.finished(cohort.reports(there))
-        arrived = delivered if there.all() else delivered.take(there)
-        arrived = Delivered.join([arrived, *carried]) if carried else arrived
-        self._dispatcher.fates.received(server, arrived.clients.size)
-        return arrived
+        arrived = delivered(there)
+        return Delivered.join([arrived, *carried]) if carried else arrived
+
+    def _give_up(
+        self, delivered: Delivered, version: int, round_number: int, server: ServerId, least: int
+    ) -> None:
+        """A server drops the updates of a round that has fewer than `least`."""
+        self._given_up += 1
+        self._observations.drop(delivered.clients, delivered.active_j)
+        self._servers.note(
+            server,
+            "given_up",
+            {"needed": least},
+            version=version,
+            round=round_number,
+            value=float(delivered.clients.size),
+        )
 
     def _begin(
         self,
@@ -248,8 +285,8 @@ class ClientRounds:
 
     def forget(self, server: ServerId) -> None:
         """An edge server has lost what it had not passed on and what it would have carried over."""
-        late = self._late.forget(server, self._setting.clock.now_s)
-        self._dispatcher.fates.crashed(server, late)
+        self._dispatcher.fates.lose(self._late.forget(server, self._setting.clock.now_s))
+        self._dispatcher.fates.crashed(server)
 
 
 def _not_told(places: IntArray) -> None:

@@ -17,17 +17,19 @@ class DeadlinePolicy:
     """Over-selection and deadlines (Bonawitz et al., MLSys 2019, arXiv 1902.01046, section 2.2).
 
     A round closes when the first 1/`over_selection` of its clients have reported, or at the
-    deadline if that is earlier, but never with fewer updates than the algorithm needs. Late clients
-    finish all the same, and pay for it; the round after their arrival takes their updates, with a
-    share that falls with staleness, or they are dropped.
+    deadline if that is earlier. After the deadline it still waits for as many updates as the
+    algorithm needs or, with `least_updates`, is given up with fewer than these: the updates are
+    dropped, and the next round begins. Late clients finish all the same, and pay for it; the round
+    after their arrival takes their updates, with a share that falls with staleness, or they are
+    dropped.
     """
 
     deadline_s: Annotated[
         float | None,
         SHORTEST_S,
-        "seconds from dispatch to the close of a round, which then still waits for its first update"
-        " if there is none; an edge server also waits this long for its first available client;"
-        " null: no limit",
+        "seconds from dispatch to the close of a round, which without least_updates then still"
+        " waits for its first update if there is none; an edge server also waits this long for its"
+        " first available client; null: no limit",
     ] = None
     over_selection: Annotated[
         float,
@@ -40,6 +42,12 @@ class DeadlinePolicy:
         Literal["drop", "carry_over"],
         "whether updates that arrive after the close are dropped or carried over",
     ] = "drop"
+    least_updates: Annotated[
+        int | None,
+        ">= 1",
+        "a round that closes with fewer updates is given up: they are dropped, and the next round"
+        " begins; null: after the deadline the round waits for its first update",
+    ] = None
 
     @property
     def leaves_behind(self) -> bool:
@@ -61,16 +69,20 @@ class DeadlinePolicy:
     ) -> float:
         """When a round with uploads at `arrives_s` (inf: never) closes.
 
-        It waits for at least `least` of them, but not beyond the last of `ends_s`, when clients
-        have reported or given up; after the deadline it does not wait for clients that have left by
-        then (each at `away_s`, inf: never).
+        It waits for at least `least` of them, or `least_updates` if these are more, but not beyond
+        the last of `ends_s`, when clients have reported or given up; after the deadline it does not
+        wait for clients that have left by then (each at `away_s`, inf: never), and with
+        `least_updates` for nobody.
         """
+        least = max(least, self.least_updates or 1)
         arrivals_s = np.minimum(np.sort(arrives_s), ends_s.max())
         enough_s = float(arrivals_s[min(least, arrivals_s.size) - 1])
-        closes_s = float(arrivals_s[self.wanted(arrivals_s.size) - 1])
+        closes_s = max(float(arrivals_s[self.wanted(arrivals_s.size) - 1]), enough_s)
         if self.deadline_s is None:
-            return max(closes_s, enough_s)
+            return closes_s
         deadline_s = dispatched_s + self.deadline_s
+        if self.least_updates is not None:
+            return min(closes_s, deadline_s)
         nobody_s = max(float(np.minimum(ends_s, away_s).max()), deadline_s)
         return min(max(min(closes_s, deadline_s), enough_s), nobody_s)
 

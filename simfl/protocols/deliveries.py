@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simfl.common.arrays import BoolArray, IntArray
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.learning.trainer import Future
 
 
@@ -16,13 +16,15 @@ class Delivered:
     """Updates that have arrived, one entry per column each.
 
     `versions`: the server version that each job started from; `up_bytes`: the message size before
-    the codec; `futures`: the updates themselves, empty in a timing-only run.
+    the codec; `futures`: the updates themselves, empty in a timing-only run; `active_j`: joules
+    above idle power of the rounds that made them.
     """
 
     clients: IntArray
     versions: IntArray
     up_bytes: IntArray
     futures: Sequence[Future]
+    active_j: FloatArray
 
     def staleness(self, version: int) -> IntArray:
         """The number of versions that each update is behind `version`."""
@@ -37,7 +39,18 @@ class Delivered:
         """The updates selected by a mask, or by places in order."""
         places = np.arange(self.clients.size)[which].tolist() if self.futures else []
         futures = [self.futures[place] for place in places]
-        return Delivered(self.clients[which], self.versions[which], self.up_bytes[which], futures)
+        return Delivered(
+            self.clients[which],
+            self.versions[which],
+            self.up_bytes[which],
+            futures,
+            self.active_j[which],
+        )
+
+    @staticmethod
+    def of_servers(servers: IntArray, versions: IntArray, up_bytes: IntArray) -> Delivered:
+        """Models of edge servers, which no client round made."""
+        return Delivered(servers, versions, up_bytes, [], np.zeros(servers.size))
 
     @staticmethod
     def join(several: Sequence[Delivered]) -> Delivered:
@@ -47,4 +60,5 @@ class Delivered:
             np.concatenate([one.versions for one in several]),
             np.concatenate([one.up_bytes for one in several]),
             [future for one in several for future in one.futures],
+            np.concatenate([one.active_j for one in several]),
         )

@@ -62,6 +62,11 @@ class Dispatched:
         """When each upload arrives; inf: never, or not yet."""
         return self._timeline.arrives_s if self._known is None else self._known
 
+    @property
+    def spent_j(self) -> FloatArray:
+        """Joules above idle power of each round so far; of walked ones: of all of it."""
+        return self._timeline.spent_j
+
     def closed(self, policy: DeadlinePolicy, least: int) -> Generator[simpy.Event, Any, float]:
         """Waits until `policy` closes the round; returns that time.
 
@@ -85,7 +90,7 @@ class Dispatched:
         """The reports of the masked clients, whose uploads arrive."""
         arrives_s = self.arrives_s[which]
         took_s = arrives_s - self.begun_s
-        active_j = self._timeline.spent_j[which]
+        active_j = self.spent_j[which]
         energy_j = self._idle_w[which] * took_s + active_j
         return ClientReports(self._timeline.actors[which], arrives_s, took_s, energy_j, active_j)
 

@@ -38,8 +38,8 @@ class Fates:
         self.given_up_s: FloatArray = np.full(clients, -np.inf)
         self._waits = self._shortened = 0
         self._first_shortened_s: float | None = None
-        # Updates that each edge server has received and not yet passed on to the cloud.
-        self._unreported: dict[ServerId, int] = {}
+        # Joules of the updates that each edge server has received, not yet passed on to the cloud.
+        self._unreported: dict[ServerId, list[FloatArray]] = {}
 
     def end(self, timeline: Timeline, places: IntArray, ends_s: FloatArray) -> None:
         """Records the fates of the rounds of `places`, which end at `ends_s`, now or later."""
@@ -50,25 +50,25 @@ class Fates:
         self._last[clients], self._last_ends_s[clients] = _of(timeline)[places], ends_s
         self._last_active_j[clients] = timeline.spent_j[places]
 
-    def received(self, server: ServerId, updates: int) -> None:
-        """A server has so many more updates; the cloud's are safe."""
+    def received(self, server: ServerId, active_j: FloatArray) -> None:
+        """A server has more updates, whose rounds took these joules; the cloud's are safe."""
         if server.is_edge:
-            self._unreported[server] = self._unreported.get(server, 0) + updates
+            self._unreported.setdefault(server, []).append(active_j)
 
     def reported(self, server: ServerId) -> None:
         """An edge server has passed on what it had."""
         self._unreported.pop(server, None)
 
-    def crashed(self, server: ServerId, late: int) -> None:
-        """An edge server has lost what it had not passed on, and so many late updates."""
-        self.lose(self._unreported.pop(server, 0) + late)
+    def crashed(self, server: ServerId) -> None:
+        """An edge server has lost what it had not passed on."""
+        for active_j in self._unreported.pop(server, []):
+            self.lose(active_j)
 
-    def lose(self, rounds: int) -> None:
-        """So many rounds whose updates have arrived were in vain: their server lost them."""
-        self._counts[ARRIVED] -= rounds
-        self._counts[UNHEARD] += rounds
-        if rounds:
-            self._lost_active_j = np.nan  # nobody knows which ones
+    def lose(self, active_j: FloatArray) -> None:
+        """Rounds whose updates have arrived were in vain: their server lost them."""
+        self._counts[ARRIVED] -= active_j.size
+        self._counts[UNHEARD] += active_j.size
+        self._lost_active_j += float(active_j.sum())
 
     def waited(self, closed_s: float, *, shortened: bool) -> None:
         """A server has stopped waiting for clients, because one failed at that moment or not."""
@@ -91,7 +91,7 @@ class Fates:
     def lost_active_j(self, now_s: float) -> float:
         """Joules above idle power of rounds that have ended by now without an update.
 
-        Without the radio's tail. NaN if a server lost updates that had arrived.
+        Without the radio's tail.
         """
         over = np.flatnonzero(self._last_ends_s <= now_s)
         return self._lost_active_j + self._lost_j(over)

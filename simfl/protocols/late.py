@@ -77,13 +77,16 @@ class Late:
             )
         )
 
-    def forget(self, server: ServerId, now_s: float) -> int:
-        """Drops updates that a server has lost by failing until now; returns how many."""
+    def forget(self, server: ServerId, now_s: float) -> FloatArray:
+        """Drops updates that a server has lost by failing until now; returns their joules.
+
+        One entry each: those above idle power.
+        """
         known = self._carried.get(server, [])
         lost = [one for one in known if one.fails_s <= now_s]
         if lost:
             self._carried[server] = [one for one in known if one.fails_s > now_s]
-        return sum(one.uploaded_s.size for one in lost)
+        return np.concatenate([np.zeros(0), *(one.delivered.active_j for one in lost)])
 
     def carried(self, server: ServerId, now_s: float) -> list[Delivered]:
         """Updates for a server that have arrived since the last call.

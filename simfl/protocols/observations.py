@@ -94,29 +94,23 @@ class _OfEdges:
 
 
 class _OnTheirWay:
-    """Uploads of closed rounds; `dropped` counts each client's dropped uploads.
+    """Uploads of closed rounds."""
 
-    `dropped_active_j` are all joules above idle power of their rounds.
-    """
-
-    def __init__(self, clients: int) -> None:
-        self.dropped = np.zeros(clients, dtype=np.int64)
-        self.dropped_active_j = 0.0
+    def __init__(self) -> None:
         self._waiting: list[tuple[ClientReports, bool]] = []
 
     def add(self, reports: ClientReports, *, dropped: bool) -> None:
-        """Adds uploads that will arrive."""
+        """Adds uploads that will arrive, and whether they are dropped then."""
         self._waiting.append((reports, dropped))
 
-    def arrived(self, now_s: float) -> list[ClientReports]:
-        """Uploads that have arrived since the last call."""
-        found, waiting = [], []
+    def arrived(self, now_s: float) -> list[tuple[ClientReports, bool]]:
+        """Uploads that have arrived since the last call, and whether they are dropped."""
+        found: list[tuple[ClientReports, bool]] = []
+        waiting = []
         for reports, dropped in self._waiting:
             there = reports.uploaded_s <= now_s
             if there.any():
-                found.append(reports.take(there))
-                self.dropped[reports.clients[there]] += dropped
-                self.dropped_active_j += float(found[-1].active_j.sum()) if dropped else 0.0
+                found.append((reports.take(there), dropped))
             if not there.all():
                 waiting.append((reports.take(~there), dropped))
         self._waiting = waiting
@@ -124,7 +118,12 @@ class _OnTheirWay:
 
 
 class Observations:
-    """Columns over clients and edge servers, updated as uploads arrive."""
+    """Columns over clients and edge servers, updated as uploads arrive.
+
+    `dropped` (clients,): finished rounds whose update was dropped, because it came too late or
+    because its round was given up; `dropped_late`: how many came too late; `dropped_active_j`: the
+    joules above idle power of all of them.
+    """
 
     def __init__(
         self,
@@ -152,22 +151,15 @@ class Observations:
             np.full(edges + 1, np.nan),
         )
         self._latencies = Latencies(estimator, edges + 1)
-        self._on_their_way = _OnTheirWay(clients)
+        self._on_their_way = _OnTheirWay()
+        self.dropped: IntArray = np.zeros(clients, dtype=np.int64)
+        self.dropped_late = 0
+        self.dropped_active_j = 0.0
 
     @property
     def participations(self) -> IntArray:
         """Finished rounds per client."""
         return self._clients.participations
-
-    @property
-    def dropped(self) -> IntArray:
-        """Finished rounds per client whose update came too late and was dropped."""
-        return self._on_their_way.dropped
-
-    @property
-    def dropped_active_j(self) -> float:
-        """Joules above idle power of these rounds."""
-        return self._on_their_way.dropped_active_j
 
     @property
     def data_share(self) -> FloatArray:
@@ -205,8 +197,16 @@ class Observations:
 
     def take_in(self, now_s: float) -> None:
         """Takes in those that have arrived by now."""
-        for reports in self._on_their_way.arrived(now_s):
+        for reports, dropped in self._on_their_way.arrived(now_s):
             self.finished(reports)
+            if dropped:
+                self.drop(reports.clients, reports.active_j)
+                self.dropped_late += reports.clients.size
+
+    def drop(self, clients: IntArray, active_j: FloatArray) -> None:
+        """Finished rounds, whose updates are dropped."""
+        np.add.at(self.dropped, clients, 1)
+        self.dropped_active_j += float(active_j.sum())
 
     def losses(self, clients: IntArray, loss: FloatArray) -> None:
         """Clients have reported the mean loss on their data of the model that they received."""

@@ -239,6 +239,7 @@ class WorldExpectations:
             np.full(cohort, self._ref.version),
             np.full(cohort, self._plain_rounds.price.up_bytes),
             [],
+            np.zeros(cohort),
         )
         work = self._values.server_work(self._ref, arrived)
         if not (work.flops or work.bytes_moved):

@@ -80,7 +80,7 @@ class Run:
         seen, dispatcher = self.observations, Dispatcher(world, log, clock, presence, self._servers)
         queries = Queries(world, values, dispatcher, seen, data, streams, clock)
         self._client_rounds = ClientRounds(
-            setting, dispatcher, presence, queries, values, deciders, seen, data
+            setting, dispatcher, presence, queries, values, deciders, seen, data, self._servers
         )
         self.forwards = Broadcasts(world, values, dispatcher, clock)
         self._scheduler = Scheduler(deciders.scheduling, self._servers, seen, streams, clock)
@@ -170,14 +170,13 @@ class Run:
     def wasted(self) -> dict[str, float]:
         """Client rounds that have ended, how many brought no merged update, and their joules.
 
-        The joules are those above idle power, without the radio's tail; NaN if a server lost
-        updates that had arrived.
+        The joules are those above idle power, without the radio's tail.
         """
-        fates, late = self.fates, int(self.observations.dropped.sum())
+        fates, dropped = self.fates, int(self.observations.dropped.sum())
         ended = sum(fates.values())
         return {
             "client_rounds": ended,
-            "wasted_rounds": ended - fates["arrived"] + late,
+            "wasted_rounds": ended - fates["arrived"] + dropped,
             "wasted_active_j": self._client_rounds.lost_active_j()
             + self.observations.dropped_active_j,
         }
@@ -291,9 +290,9 @@ class Run:
     ) -> Generator[simpy.Event, Any, Delivered]:
         """Clients download, train and upload in parallel; returns the updates when `patience` ends.
 
-        With `patience` they are a round, whose updates are aggregated together: nothing is returned
-        if too few arrived or were selected for the algorithm. Without, that holds only if enough
-        clients were dispatched.
+        With `patience` they are a round, whose updates are aggregated together: it is given up, and
+        nothing is returned, if too few arrived or were selected for `patience` or the algorithm.
+        Without, that holds only if enough clients were dispatched for the algorithm.
         """
         server = ServerId.of(edge)
         number = whole("round_number", round_number)

@@ -18,9 +18,10 @@ class StallGuard:
         if self._in_vain >= MOST_FAILURES:
             raise Stalled(
                 f"{MOST_FAILURES} rounds in a row brought no update: messages are lost, clients"
-                " leave, crash or run out of battery before they finish, or fewer are selected"
-                " than the algorithm needs; check decisions.selection and the population's"
-                " availability, message_loss, leaving, faults and batteries"
+                " leave, crash, run out of battery or miss the deadline before they finish, or"
+                " fewer are selected than the algorithm or patience.least_updates needs; check"
+                " decisions.selection, the protocol's patience and the population's availability,"
+                " message_loss, leaving, faults and batteries"
             )
 
     def crash(self) -> None:

@@ -68,7 +68,7 @@ CLIENTS: Mapping[str, str] = {
     "y_m": "its position, if some link depends on distance",
     "battery_j": "joules of its full battery, if some device has one",
     "participations": "client rounds that it finished",
-    "dropped": "of these, rounds whose update came too late and was dropped",
+    "dropped": "of these, rounds whose update came too late or whose round was given up",
     **{f"{state}_s": f"seconds {_STATES[state]}" for state in CLIENT_STATES},
     **{f"{state}_j": f"joules while {_STATES[state]}" for state in CLIENT_STATES},
     "energy_j": "joules in all",

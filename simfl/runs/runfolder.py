@@ -300,7 +300,7 @@ class LoadedRun:
 
     @property
     def merged_updates(self) -> NDArray[Any]:
-        """Each client's finished rounds, without those whose update was dropped for being late."""
+        """Each client's finished rounds, without those whose update was dropped."""
         finished: NDArray[Any] = self.column("clients", "participations")
         if "dropped" not in self._table("clients").column_names:
             return finished

@@ -31,7 +31,7 @@ def never_took_part(simulation: Simulation, one: Run) -> Iterator[Notice]:
     if left_out:
         message = f"{left_out} of {rounds.size} clients never took part, in {rounds.sum()} rounds"
         if late:
-            message += f": of {late} every update came too late, and was dropped"
+            message += f": of {late} every update was dropped, too late or in rounds given up"
         if more := int(nothing_merged.sum()) - left_out:
             message += f"; {more} more may be left out by chance: their edge servers had few rounds"
         yield notice("never_took_part", message, left_out)

@@ -44,7 +44,7 @@ def mostly_late(simulation: Simulation, one: Run) -> Iterator[Notice]:
     over-selection.
     """
     finished = int(one.observations.participations.sum())
-    dropped = int(one.observations.dropped.sum())
+    dropped = one.observations.dropped_late
     patience = getattr(simulation.protocol, "patience", None)
     wanted = finished / (patience.over_selection if isinstance(patience, DeadlinePolicy) else 1.0)
     if finished - dropped < MOST_LATE * wanted:

@@ -44,6 +44,12 @@ def events(folder):
         (DeadlinePolicy(deadline_s=0.5), 3, 14.0),
         (DeadlinePolicy(deadline_s=0.5), 9, 19.0),
         (DeadlinePolicy(deadline_s=5.0, over_selection=5.0), 1, 11.0),
+        (DeadlinePolicy(deadline_s=0.5, least_updates=1), 1, 10.5),
+        (DeadlinePolicy(deadline_s=3.0, least_updates=4), 1, 13.0),
+        (DeadlinePolicy(deadline_s=8.0, over_selection=2.0, least_updates=2), 1, 14.0),
+        (DeadlinePolicy(deadline_s=8.0, over_selection=2.0, least_updates=4), 1, 17.0),
+        (DeadlinePolicy(deadline_s=8.0, over_selection=2.0, least_updates=2), 4, 17.0),
+        (DeadlinePolicy(least_updates=9), 1, 19.0),
     ],
 )
 def test_a_round_closes_when_enough_are_there_or_at_the_deadline(patience, least, closes_s):
@@ -95,6 +101,64 @@ def test_updates_of_those_who_were_away_count_at_the_deadline():
     uploaded_s, away_s = np.array([2.0, 50.0]), np.array([1.0, np.inf])
 
     assert DeadlinePolicy(deadline_s=3.0).closes_s(0.0, uploaded_s, uploaded_s, 1, away_s) == 3.0
+
+
+LEAST = {"synchronous": 6, "hierarchical": 3}
+
+
+def few(protocol, late, folder):
+    """A run whose rounds close after 0.015 s, often with too few updates; and rows by kind."""
+    patience = {"deadline_s": 0.015, "least_updates": LEAST[protocol], "late": late}
+    _, run = simulated(
+        small(
+            population={"straggler_mean": 1.0, "straggler_shift": 0.0},
+            algorithm={"name": "none", "local": {"epochs": 5, "batch_size": 16}},
+            protocol={"name": protocol, "patience": patience, "wait_for": {"clients": 4}},
+            decisions=POLYNOMIAL,
+            stop={"versions": 20},
+        ),
+        folder,
+    )
+    return run, events(folder)
+
+
+@pytest.mark.parametrize("late", ["drop", "carry_over"])
+@pytest.mark.parametrize("protocol", LEAST)
+def test_rounds_with_too_few_updates_are_given_up(protocol, late, tmp_path):
+    """No aggregation has fewer updates; those of rounds given up count as dropped."""
+    run, of = few(protocol, late, tmp_path)
+
+    given_up, late_rows, least = of("given_up"), of("late"), LEAST[protocol]
+    aggregated = of("edge_aggregate" if protocol == "hierarchical" else "cloud_aggregate")
+    taken = [json.loads(detail)["updates"] for detail in aggregated["detail"]]
+    assert len(given_up) > 1 and given_up["value"].max() < least <= min(taken)
+    assert set(given_up["detail"]) == {f'{{"needed": {least}}}'}
+    dropped = int(given_up["value"].sum())
+    if late == "drop":
+        assert dropped > 0
+        dropped += int((late_rows["time_s"] <= run.clock.now_s).sum())
+    assert run.observations.dropped.sum() == run.wasted["wasted_rounds"] == dropped
+    assert all(run.laws.values())
+
+
+def test_a_round_given_up_ends_at_its_deadline_and_its_joules_are_wasted(tmp_path):
+    """Recomputed from the log, which says whose updates arrived in such rounds, or too late."""
+    run, of = few("synchronous", "drop", tmp_path)
+
+    given_up, uploads = of("given_up"), of("upload")
+    began_s = of("select").set_index("round")["time_s"][given_up["round"]].to_numpy()
+    assert (given_up["time_s"] <= began_s + 0.015 + 1e-12).all()
+    assert np.isclose(given_up["time_s"], began_s + 0.015).sum() > 2
+    arrived = uploads[uploads["bytes"] > 0][["client", "round"]]
+    late = of("late")[["client", "round"]]
+    in_vain = arrived["round"].isin(given_up["round"])
+    in_vain |= arrived.merge(late, how="left", indicator=True)["_merge"].eq("both").to_numpy()
+    wasted_j = sum(
+        of(kind).merge(arrived[in_vain])["active_j"].sum()
+        for kind in ("download", "compute", "upload")
+    )
+    assert 0 < in_vain.sum() < len(arrived)
+    assert run.wasted["wasted_active_j"] == pytest.approx(wasted_j, rel=1e-9)
 
 
 @pytest.mark.parametrize("late", ["drop", "carry_over"])

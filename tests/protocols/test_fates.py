@@ -144,3 +144,38 @@ def test_wasted_joules_are_those_of_rounds_without_a_merged_update(
     assert label == "client rounds in vain" and shown.startswith(f"{told}, {wasted_j:.1f}"[:-1])
     assert told_of({**run.wasted, "wasted_active_j": float("nan")}) == [(label, told)]
     assert told_of({**run.wasted, "wasted_rounds": 0}) == []
+
+
+@pytest.mark.parametrize("sharing", [{}, SHARED], ids=["dedicated", "shared"])
+def test_joules_of_updates_that_a_crashed_edge_server_had_are_wasted(
+    sharing: dict[str, Any], tmp_path: Path
+) -> None:
+    """All client rounds of such a dispatch are in vain: those that had arrived, and the others."""
+    faults = {"edge_servers": {"works": {"mean_s": 2}, "broken": {"mean_s": 0.5}}}
+    protocol = {"name": "semi_asynchronous", "edge_rounds": 3, "concurrency": 2}
+    algorithm = {"name": "none", "local": {"epochs": 40, "batch_size": 16}}
+    scenario = small(
+        population={"faults": faults, **sharing},
+        algorithm=algorithm,
+        protocol=protocol,
+        stop={"versions": 120},
+    )
+
+    _, run = simulated(scenario, tmp_path)
+
+    events = pd.read_parquet(tmp_path / "events.parquet")
+    stages = events[
+        events["client"].notna() & events["kind"].isin(["download", "compute", "upload"])
+    ]
+    crashed = set()
+    begun = events[events["client"].isna() & (events["kind"] == "download")]
+    for crash in events[events["detail"] == '{"what": "edge_server"}'].itertuples():
+        dispatch = begun[(begun["actor"] == crash.actor) & (begun["start_s"] <= crash.time_s)]
+        crashed.add((crash.edge, dispatch["round"].max()))
+    lost = [one in crashed for one in zip(stages["edge"], stages["round"], strict=True)]
+    lost_rows = stages[lost]
+    arrived = lost_rows[(lost_rows["kind"] == "upload") & (lost_rows["bytes"] > 0)]
+    cut_off = lost_rows[lost_rows["cut_by"] == "end"]
+    assert len(crashed) > 3 and len(arrived) > 3 and cut_off.empty
+    assert run.wasted["wasted_rounds"] == (lost_rows["kind"] == "download").sum()
+    assert run.wasted["wasted_active_j"] == pytest.approx(lost_rows["active_j"].sum(), rel=1e-9)

@@ -29,6 +29,7 @@ INTERRUPTIONS = {
     "battery_empty": "batteries that ran empty in mid-round",
     "out_of_memory": "rounds of clients with too little memory",
     "late": "uploads after the close of their round",
+    "given_up": "rounds given up for want of updates",
 }
 """Events that are counted if there are any."""
 
