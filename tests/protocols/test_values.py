@@ -73,6 +73,7 @@ def delivered(futures, versions=None):
         np.array([future.version for future in futures] if versions is None else versions),
         np.full(len(futures), 4),
         futures,
+        np.zeros(len(futures)),
     )
 
 
