@@ -269,12 +269,18 @@ def _clients_of(scenes: tuple[str, ...], name: str) -> Callable[[Study], pd.Data
 
 
 def _by_client(run: LoadedRun) -> Mapping[str, float]:
-    """Contributions and rewards, and how far the best client's reward is above the worst one's."""
-    rewards = run.clients["reward_accuracy"]
-    contributions = {
-        f"contribution of client {i}": one for i, one in enumerate(run.clients["contribution"])
+    """Contributions and rewards, and two figures of them.
+
+    How far the best client's reward is above the worst one's, and the share of clients whose reward
+    exceeds their contribution, what they reach alone.
+    """
+    rewards, alone = run.clients["reward_accuracy"], run.clients["contribution"]
+    return {
+        **{f"contribution of client {i}": one for i, one in enumerate(alone)},
+        **_rewards(run),
+        "reward_range": float(rewards.max() - rewards.min()),
+        "above_contribution_share": float((rewards > alone).mean()),
     }
-    return {**contributions, **_rewards(run), "reward_range": float(rewards.max() - rewards.min())}
 
 
 def _rewards(run: LoadedRun) -> Mapping[str, float]:

@@ -37,17 +37,18 @@ import importlib
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from fedsac_pictures import PICTURES as OF_FEDSAC
+from numpy.typing import NDArray
 from papers_picture import PICTURE
 
 from paper import Paper, check_claims
-from paper.claims import in_words, metric
+from paper.claims import ABOUT, in_words, metric
 from paper.results import PLAN, RESULTS, read_results
 from paper.tables import END, across, beside, markdown
 
@@ -195,17 +196,22 @@ def summary() -> str:
                 if values.empty:
                     continue
                 checked = check_claims(paper.claims, name, values)
-                verdicts = list(checked["verdict"]) if len(checked) else []
+                about = checked["about"] if len(checked) else pd.Series(dtype=str)
+                theirs, ours = (
+                    list(checked["verdict"][about == whose]) if len(checked) else []
+                    for whose in ABOUT
+                )
                 cells = set(values[["data", "name"]].itertuples(index=False, name=None))
                 rows.append(
                     [
                         paper.title, exhibit.title, scale,
                         f"{len(cells)} cell(s): {_seeds(values, exhibit.means_over.get(scale, 1))}",
                         _of_the_paper(paper, name, values, cells),
-                        *(str(verdicts.count(verdict)) for verdict in VERDICTS),
+                        *(str(theirs.count(verdict)) for verdict in VERDICTS),
+                        " / ".join(str(ours.count(verdict)) for verdict in VERDICTS),
                     ]
                 )  # fmt: skip
-    columns = ["paper", "exhibit", "scale", "run", "of the paper's", *VERDICTS]
+    columns = ["paper", "exhibit", "scale", "run", "of the paper's", *VERDICTS, "ours"]
     table = pd.DataFrame(rows, columns=columns).set_index("paper")
     return markdown("paper", table) if rows else NOTHING
 
@@ -218,17 +224,22 @@ def _of_the_paper(
     A paper's cell stands beside other rows of ours, too (another reading, a part of a data set):
     these are not counted.
     """
+    printed = _printed(paper, exhibit, values)
+    return f"{len(printed & ours)} of {len(printed)}" if printed else "-"
+
+
+def _printed(paper: Paper, exhibit: str, values: pd.DataFrame) -> set[tuple[str, str]]:
+    """The data sets and rows that the paper prints of an exhibit, under their own names."""
     published = paper.exhibits[exhibit].published
     copied = pd.read_csv(PUBLISHED / f"{paper.name}.csv", dtype=str)
     if published is None or exhibit not in set(copied["table"]):
-        return "-"
-    printed = {
+        return set()
+    return {
         (data, name)
         for figure in pd.unique(values["figure"])
         for data, name in published(figure)
         if name in set(copied["name"]) and data.split(" ")[0] in set(copied["data"])
     }
-    return f"{len(printed & ours)} of {len(printed)}" if printed else "-"
 
 
 def plan(papers: Sequence[str]) -> str:
@@ -242,11 +253,9 @@ def plan(papers: Sequence[str]) -> str:
     for (paper, exhibit, scale), own in planned.groupby(["paper", "exhibit", "scale"], sort=False):
         found = read_results(RESULTS / f"{paper}.csv")
         found = found[(found["exhibit"] == exhibit) & (found["scale"] == scale)]
-        done = found[["data", "name", "seed"]].drop_duplicates().groupby(["data", "name"]).size()
-        done *= paper_of(str(paper)).exhibits[str(exhibit)].means_over.get(str(scale), 1)
-        cells = pd.MultiIndex.from_frame(own[["data", "name"]])
-        run = np.minimum(done.reindex(cells, fill_value=0).to_numpy(), own["seeds"].to_numpy())
-        left = float((own["core_hours"] * (1 - run / own["seeds"])).sum())
+        share = _share_run(own, found, paper_of(str(paper)).exhibits[str(exhibit)].means_over)
+        run = np.rint(share * own["seeds"]).astype(int)
+        left = float((own["core_hours"] * (1 - share)).sum())
         rows.append(
             [
                 str(paper), str(exhibit), str(scale), f"{run.sum()} of {own['seeds'].sum()}",
@@ -259,9 +268,9 @@ def plan(papers: Sequence[str]) -> str:
 
 
 def not_run(paper: Paper) -> str:
-    """A row per exhibit without rows at the paper's size: core-hours, if planned, and its command.
+    """A row per exhibit of which something was not run at the paper's size, and its command.
 
-    Parts of other exhibits are left out.
+    Core-hours are those left, if they are planned. Parts of other exhibits are left out.
     """
     file = RESULTS / "plan.csv"
     planned = pd.read_csv(file) if file.exists() else pd.DataFrame(columns=PLAN)
@@ -272,15 +281,63 @@ def not_run(paper: Paper) -> str:
         smaller = [
             one for one in SCALES if ((found["exhibit"] == name) & (found["scale"] == one)).any()
         ]
-        if exhibit.part_of or SCALES[0] in smaller:
+        if exhibit.part_of:
             continue
         own = planned[planned["exhibit"] == name]
-        hours = f"{own['core_hours'].sum():.1f}" if len(own) else "-"
+        values = found[(found["exhibit"] == name) & (found["scale"] == SCALES[0])]
+        left = own["core_hours"] * (1 - _share_run(own, values, exhibit.means_over))
+        missing = _missing(paper, name, own, values) if len(values) else "all of it"
+        if not missing:
+            continue
+        hours = f"{left.sum():.1f}" if left.sum() else "-"
         data = own["data"].unique().tolist()
         command = _command(paper.name, name, SCALES[0], data)
-        rows.append([exhibit.title, ", ".join(smaller) or "-", hours, command])
-    columns = ["exhibit", "recorded at", "core-hours", "command"]
+        rows.append([exhibit.title, missing, ", ".join(smaller) or "-", hours, command])
+    columns = ["exhibit", "not run", "recorded at", "core-hours", "command"]
     return markdown("exhibit", pd.DataFrame(rows, columns=columns).set_index("exhibit"))
+
+
+def _missing(paper: Paper, exhibit: str, planned: pd.DataFrame, values: pd.DataFrame) -> str:
+    """What an exhibit lacks: seeds that are planned, and rows that the paper prints."""
+    share = _share_run(planned, values, paper.exhibits[exhibit].means_over)
+    lacking: dict[str, dict[str, list[str]]] = {}
+    for one, part in zip(planned.itertuples(index=False), share, strict=True):
+        if part < 1:
+            seeds = f"{round(part * one.seeds)} of {one.seeds} seeds" if part else "all seeds"
+            lacking.setdefault(str(one.data), {}).setdefault(seeds, []).append(str(one.name))
+    ours = set(values[["data", "name"]].itertuples(index=False, name=None))
+    for data, name in sorted(_printed(paper, exhibit, values) - ours):
+        known = [names for names in lacking.get(data, {}).values() if name in names]
+        if not known:
+            lacking.setdefault(data, {}).setdefault("the paper's row", []).append(name)
+    there = {data for data, _ in ours}
+    said = []
+    for data in [one for one in lacking if one in there]:
+        which = [f"{', '.join(names)} ({_only(seeds)})" for seeds, names in lacking[data].items()]
+        said.append(f"{data}: {'; '.join(which)}")
+    scenes: dict[str, list[str]] = {}
+    for data in [one for one in lacking if one not in there]:
+        of, _, scene = data.partition(" ")
+        scenes.setdefault(of, []).extend([scene] if scene else [])
+    said += [f"{of} {', '.join(own)}".rstrip() for of, own in scenes.items()]
+    return "; ".join(said)
+
+
+def _only(seeds: str) -> str:
+    """What is said of rows of which some seeds were run, or none."""
+    return f"{seeds} run" if " of " in seeds else "not run"
+
+
+def _share_run(
+    planned: pd.DataFrame, values: pd.DataFrame, means_over: Mapping[str, int]
+) -> NDArray[np.float64]:
+    """The share of its planned seeds that each planned row has among `values` (of one scale)."""
+    done = values[["data", "name", "seed"]].drop_duplicates().groupby(["data", "name"]).size()
+    scale = values["scale"].iloc[0] if len(values) else SCALES[0]
+    done *= means_over.get(str(scale), 1)
+    cells = pd.MultiIndex.from_frame(planned[["data", "name"]])
+    run = np.minimum(done.reindex(cells, fill_value=0).to_numpy(), planned["seeds"].to_numpy())
+    return np.asarray(run / planned["seeds"].to_numpy(), dtype=float)
 
 
 def repeats() -> str:

@@ -3,6 +3,8 @@
 A claims file names the paper and lists claims:
 
     id, statement, source   what is claimed, and where
+    about                   ours: an expectation, a control or a set-up of our own; absent: the
+                            paper's claim
     kind                    hard: follows from the mathematics, one seed that breaks it makes it
                             FAIL; directional: judged by the 95 % interval of the mean over the
                             seeds; soft: depends on what is not stated, its figure is a NOTE
@@ -26,16 +28,19 @@ from paper.tables import END
 from simfl.study.means import mean_interval
 
 KINDS = ("hard", "directional", "soft")
+ABOUT = ("paper", "ours")
 DIFFERENCE = "difference"
 """The name of a figure that can have any value."""
 
 
 def read_claims(file: Path) -> list[dict[str, Any]]:
-    """The claims of a file; raises ValueError for a kind that there is not or a missing margin."""
+    """The claims of a file; raises ValueError for an unknown kind or a missing margin."""
     claims: list[dict[str, Any]] = yaml.safe_load(file.read_text(encoding="utf-8"))["claims"]
     for one in claims:
         if one["kind"] not in KINDS:
             raise ValueError(f"{one['id']}: kind {one['kind']!r}; accepted: {', '.join(KINDS)}")
+        if one.get("about", "paper") not in ABOUT:
+            raise ValueError(f"{one['id']}: about {one['about']!r}; accepted: {', '.join(ABOUT)}")
         if "at_least" not in one and "at_most" not in one:
             raise ValueError(f"{one['id']}: give at_least or at_most")
     return claims
@@ -44,9 +49,10 @@ def read_claims(file: Path) -> list[dict[str, Any]]:
 def check_claims(file: Path, exhibit: str, values: pd.DataFrame) -> pd.DataFrame:
     """The verdict on every claim about `exhibit`, one row per claim and data set at hand.
 
-    Columns: verdict (HOLDS, FAILS, UNDECIDED, NOTE, SKIPPED), claim, data, value (mean over the
-    seeds), side (1: the value is only known to be at least that, -1: at most), low and high (95 %
-    interval, of one seed none; the range of the seeds for a hard claim), margin, seeds, statement.
+    Columns: verdict (HOLDS, FAILS, UNDECIDED, NOTE, SKIPPED), claim, about, data, value (mean over
+    the seeds), side (1: the value is only known to be at least that, -1: at most), low and high
+    (95 % interval, of one seed none; the range of the seeds for a hard claim), margin, seeds,
+    statement.
     SKIPPED: none of the claim's data sets is at hand, or the exhibit has no such value.
     """
     rows = []
@@ -105,7 +111,8 @@ def in_words(checked: pd.DataFrame) -> pd.DataFrame:
             "interval": list(map(interval, checked["low"], checked["high"])),
             "claimed": checked["margin"],
             "seeds": checked["seeds"],
-            "statement": checked["statement"],
+            "statement": checked["about"].map({"ours": "(ours) "}).fillna("")
+            + checked["statement"],
         }
     )
     table.index = pd.Index(checked["verdict"])
@@ -146,6 +153,7 @@ def _judged(claim: Mapping[str, Any], data: str, measured: np.ndarray, side: int
     return {
         "verdict": _verdict(claim, measured, side, low, high),
         "claim": claim["id"],
+        "about": claim.get("about", "paper"),
         "data": data,
         "value": float(measured.mean()) if measured.size else float("nan"),
         "side": side,

@@ -169,8 +169,9 @@ def page(tmp_path: Path, commit: list[str], monkeypatch: pytest.MonkeyPatch) -> 
         ("results: table1", "2 seeds; at the paper's size; simfl c1."),
         ("results: table2", "means over 3 seeds; one device; simfl c1."),
         ("plan: a_paper", "| a_paper | table2  | quick | 3 of 3  | 0.0"),
-        ("not_run", "| Table 2 | quick       | -          | `python analysis/a_paper.py table2 "),
-        ("not_run", "| Table 3 | -           | 20.0       | `python analysis/a_paper.py table3 "),
+        ("not_run", "| Table 1 | digits: a, b (2 of 5 seeds run); mnist | paper       | 12.0  "),
+        ("not_run", "| Table 2 | all of it                              | quick       | -     "),
+        ("not_run", "| Table 3 | all of it                              | -           | 20.0  "),
         ("repeats", "| a_paper | table1  | paper | digits | aaaa   | bbbb  | 4      | 3 "),
     ],
 )  # fmt: skip
