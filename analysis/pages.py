@@ -298,7 +298,7 @@ def not_run(paper: Paper) -> str:
 
 
 def _missing(paper: Paper, exhibit: str, planned: pd.DataFrame, values: pd.DataFrame) -> str:
-    """What an exhibit lacks: seeds that are planned, and rows that the paper prints."""
+    """What an exhibit lacks: seeds that are planned, or that other rows have; the paper's rows."""
     share = _share_run(planned, values, paper.exhibits[exhibit].means_over)
     lacking: dict[str, dict[str, list[str]]] = {}
     for one, part in zip(planned.itertuples(index=False), share, strict=True):
@@ -306,6 +306,12 @@ def _missing(paper: Paper, exhibit: str, planned: pd.DataFrame, values: pd.DataF
             seeds = f"{round(part * one.seeds)} of {one.seeds} seeds" if part else "all seeds"
             lacking.setdefault(str(one.data), {}).setdefault(seeds, []).append(str(one.name))
     ours = set(values[["data", "name"]].itertuples(index=False, name=None))
+    known_plan = set(planned[["data", "name"]].itertuples(index=False, name=None))
+    seeds_of = values.groupby(["data", "name"], sort=False)["seed"].nunique()
+    for (data, name), count in seeds_of[seeds_of < seeds_of.max()].items():
+        if (data, name) not in known_plan:
+            seeds = f"{count} of {seeds_of.max()} seeds"
+            lacking.setdefault(data, {}).setdefault(seeds, []).append(name)
     for data, name in sorted(_printed(paper, exhibit, values) - ours):
         known = [names for names in lacking.get(data, {}).values() if name in names]
         if not known:
