@@ -66,11 +66,12 @@ class FlowerLetter(Letter):
     """One of Flower's messages, in transit."""
 
     def __init__(
-        self, message: Message, content: bytes, grid: SimulatedGrid, expires_s: float
+        self, message: Message, content: bytes, grid: SimulatedGrid, expires_s: float, number: int
     ) -> None:
         self.message = message
         self.content = content
         self.expires_s = expires_s
+        self.number = number
         self.client = client_of(message, grid.clients)
         self.version, self.round_number = grid.version, grid.round_number
         self.kind = message.metadata.message_type
@@ -79,6 +80,7 @@ class FlowerLetter(Letter):
         self.trains = _trains(message) and not self.keys_alone
         self.id = message.metadata.message_id
         self.here = False
+        self.ends_s = expires_s
         self.answer: Answer | None = None
         self._grid = grid
 
@@ -100,6 +102,7 @@ class FlowerLetter(Letter):
     def arrived(self) -> None:
         """From now on the reply can be pulled."""
         self.here = True
+        self.ends_s = self._grid.now_s
 
 
 class SimulatedGrid(Grid):
@@ -214,6 +217,11 @@ class SimulatedGrid(Grid):
         """The version of the server's model."""
         return self._ref.version
 
+    @property
+    def now_s(self) -> float:
+        """Simulated time."""
+        return self._simulated.clock.now_s
+
     def answered(self, letter: FlowerLetter) -> Answer:
         """The answer of a letter's client."""
         number = int(self._posted[letter.client])
@@ -251,12 +259,10 @@ class SimulatedGrid(Grid):
         """The server has ended: publish its last version."""
         has_new = not self._forget_discarded() and self._ref.version > 0
         self._forget_masked()
-        yield from self._aggregated(measured=has_new and self._values.measured())
+        # A model made of the last replies and not published yet is the one that was measured.
+        another = has_new and self._made is None and self._values.measured()
+        yield from self._aggregated(measured=another)
         yield from self._published()
-
-    @property
-    def _now_s(self) -> float:
-        return self._simulated.clock.now_s
 
     def _nodes(self) -> list[int]:
         there = np.flatnonzero(self._simulated.exchanges.there(self._simulated.all_clients))
@@ -316,32 +322,35 @@ class SimulatedGrid(Grid):
             content = packages[id(message.content)]
             self._sent += 1
             copied = addressed(message, content, self._sent)
-            expires_s = self._now_s + float(message.metadata.ttl)
-            letters.append(FlowerLetter(copied, content, self, expires_s))
+            expires_s = self.now_s + float(message.metadata.ttl)
+            letters.append(FlowerLetter(copied, content, self, expires_s, self._sent))
         self._letters.update({one.id: one for one in letters})
         self._simulated.exchanges.post(letters)
         return [one.id for one in letters]
 
     def _pulled(self, wanted: list[str]) -> Process:
+        # In the order of their arrival: the app may keep their identifiers in a set, whose order
+        # differs from process to process.
         known = [self._letters[one] for one in wanted if one in self._letters]
         expires_s = min((one.expires_s for one in known), default=np.inf)
 
         def ready() -> list[str]:
-            now_s = self._now_s
-            return [one.id for one in known if one.here or one.expires_s <= now_s]
+            now_s = self.now_s
+            over = [one for one in known if one.here or one.expires_s <= now_s]
+            return [one.id for one in sorted(over, key=lambda one: (one.ends_s, one.number))]
 
-        question = ("replies", *wanted)
+        question = ("replies", frozenset(wanted))
         found = yield from self._polled(question, PULLS_FOR_FREE, ready, expires_s, away=False)
         return self._handed_over([self._letters[one] for one in found])
 
     def _exchanged(self, messages: Sequence[Message], limit_s: float) -> Process:
         ids = yield from self._pushed(messages)
         letters = [self._letters[one] for one in ids]
-        until_s = self._now_s + limit_s
+        until_s = self.now_s + limit_s
         none: IntArray = np.zeros(0, dtype=np.int64)
         while True:
-            waiting = [one for one in letters if not (one.here or one.expires_s <= self._now_s)]
-            if not waiting or self._now_s >= until_s:
+            waiting = [one for one in letters if not (one.here or one.expires_s <= self.now_s)]
+            if not waiting or self.now_s >= until_s:
                 break
             wake_s = min(until_s, *(one.expires_s for one in waiting))
             with self._simulated.clock.waiting("the ServerApp", f"{len(waiting)} replies"):
@@ -359,12 +368,12 @@ class SimulatedGrid(Grid):
         """
         if self._letters or self._sleeps <= MANY_SLEEPS:
             self._polls.changed()  # it waits by itself
-        began_s, none = self._now_s, np.zeros(0, dtype=np.int64)
+        began_s, none = self.now_s, np.zeros(0, dtype=np.int64)
         if self._sleeps == 0:
             self._slept_from_s = began_s
         self._sleeps += 1
         until_s = began_s + seconds
-        while self._now_s < until_s:
+        while self.now_s < until_s:
             yield from self._simulated.exchanges.change(until_s, none)
         longer_s = began_s + (began_s - self._slept_from_s) / MANY_SLEEPS
         if self._sleeps > MANY_SLEEPS and longer_s > until_s:
@@ -403,7 +412,7 @@ class SimulatedGrid(Grid):
                 and one.answer.reply.has_content()
             ]
             means = {}
-            for name in {key for one in said for key in one} - {"num-examples"}:
+            for name in sorted({key for one in said for key in one} - {"num-examples"}):
                 known = [(one.get("num-examples", 1.0), one[name]) for one in said if name in one]
                 if whole := sum(weight for weight, _ in known):
                     means[name] = sum(weight * value for weight, value in known) / whole

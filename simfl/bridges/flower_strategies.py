@@ -65,15 +65,19 @@ def recorded_strategies(tell: Tell, tell_model: TellModel) -> Iterator[None]:
         "aggregate_train": _outermost(trained),
         "aggregate_evaluate": _outermost(lambda made: tell("evaluate", _metrics(made))),
     }
-    before: list[tuple[type, str, Method]] = []
+    before: list[tuple[type, str, Method | None]] = []
 
     def listen(strategy: type) -> None:
         for name, listener in listeners.items():
-            if inspect.isfunction(method := vars(strategy).get(name)):
-                before.append((strategy, name, method))
+            owner = next((one for one in strategy.__mro__ if name in vars(one)), strategy)
+            if owner is not strategy and issubclass(owner, Strategy):
+                continue  # it is heard there
+            if inspect.isfunction(method := vars(owner).get(name)):
+                # What a class that is no strategy brings is heard in the strategy alone.
+                before.append((strategy, name, method if owner is strategy else None))
                 setattr(strategy, name, listener(method))
 
-    for one in _with_below(Strategy):
+    for one in sorted(_with_below(Strategy), key=lambda one: len(one.__mro__)):  # bases first
         listen(one)
     Strategy.__init_subclass__ = classmethod(listen)
     try:
@@ -81,7 +85,10 @@ def recorded_strategies(tell: Tell, tell_model: TellModel) -> Iterator[None]:
     finally:
         del Strategy.__init_subclass__
         for one, name, method in before:
-            setattr(one, name, method)
+            if method is None:
+                delattr(one, name)
+            else:
+                setattr(one, name, method)
 
 
 def _outermost(tell: Callable[[Any], None]) -> Callable[[Method], Method]:

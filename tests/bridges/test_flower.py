@@ -465,3 +465,64 @@ def test_flowers_own_examples_run_as_they_are(
     assert done.rounds["version"].tolist() == [1, 2]
     assert done.rounds["accuracy"].notna().all()
     assert digest_of_sources(tmp_path / "app", set(sys.modules)) == before
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_replies_of_one_pull_come_in_the_order_of_their_arrival(order: int, tmp_path: Path) -> None:
+    """However the app keeps their identifiers, such as in a set, whose order varies by process."""
+    body = f"""
+    nodes = list(grid.get_node_ids())
+    ids = list(grid.push_messages([message(node) for node in nodes]))
+    time.sleep(100)
+    replies = list(grid.pull_messages(ids[::{order}]))
+    came = [nodes.index(one.metadata.src_node_id) for one in replies]
+    flower.record(**{{f"place_{{place}}": client for place, client in enumerate(came)}})
+    """
+    app = write_app(tmp_path / "app", server=server_of(body))
+
+    done = run(scenario(app, speed_spread=1.0), tmp_path / "run")
+
+    uploads = done.events.query("kind == 'upload'").sort_values(["time_s", "client"])["client"]
+    assert uploads.tolist() != [0, 1, 2, 3]
+    figures = done.rounds.iloc[-1]
+    assert [figures[f"server.place_{place}"] for place in range(4)] == uploads.tolist()
+
+
+EVALUATED = (
+    SERVER.replace("num_rounds=config", "evaluate_fn=scored, num_rounds=config")
+    .replace(
+        "app = ServerApp()",
+        "app = ServerApp()\n\n"
+        "def scored(now, arrays):\n    return MetricRecord({'accuracy': now / 10})",
+    )
+    .replace("import ArrayRecord", "import ArrayRecord, MetricRecord")
+)
+
+
+def test_the_last_version_is_the_one_that_clients_and_server_evaluated(tmp_path: Path) -> None:
+    """Flower calls the server's `evaluate_fn` after the clients' evaluation of the same model."""
+    app = write_app(tmp_path / "app", server=EVALUATED)
+
+    rounds = run(scenario(app), tmp_path / "run").rounds
+
+    assert rounds["version"].tolist() == list(range(1, len(rounds) + 1))
+    assert rounds["server.accuracy"].tolist() == [now / 10 for now in rounds["version"]]
+
+
+def test_a_start_that_no_strategy_brings_is_heard(tmp_path: Path) -> None:
+    """A mixin's `start` evaluates by itself: its figures are the server's."""
+    mixin = (
+        "class Tracked:\n"
+        "    def start(self, grid, initial_arrays, evaluate_fn=None, **named):\n"
+        "        made = super().start(grid, initial_arrays, **named)\n"
+        "        evaluate_fn(2, made.arrays)\n"
+        "        return made\n\n"
+        "class Mixed(Tracked, FedAvg):\n    pass\n\n"
+        "app = ServerApp()"
+    )
+    server = EVALUATED.replace("app = ServerApp()", mixin).replace("= FedAvg(", "= Mixed(")
+    app = write_app(tmp_path / "app", server=server)
+
+    rounds = run(scenario(app), tmp_path / "run").rounds
+
+    assert rounds["server.accuracy"].iloc[-1] == 0.2
