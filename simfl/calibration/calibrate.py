@@ -15,6 +15,7 @@ from simfl.calibration.computing import (
     fit_computing,
     slower_at,
 )
+from simfl.calibration.doubts import about_base, about_fit, about_watts
 from simfl.calibration.held_out import told_terms
 from simfl.calibration.links import LINK_TERMS, link_prior, transfer_amounts
 from simfl.calibration.machines import TERMS, TRAINING
@@ -50,7 +51,7 @@ class Calibration:
 
     `rated`: devices with computations whose base profile has rates by kind of work, with that
     base's name. `meters`: what measured each device's watts while idle, and while training; empty
-    if no row says.
+    if no row says. `doubts`: rows that are far from their base or from the fit, one line each.
     """
 
     path: Path
@@ -58,11 +59,13 @@ class Calibration:
     computing: ComputingFit | None
     rated: Mapping[str, str]
     meters: Mapping[str, tuple[set[str], set[str]]]
+    doubts: Sequence[str] = ()
 
     @property
     def warnings(self) -> list[str]:
-        """Doubtful points, one line each: bases that may be derived from the same rows, meters that
-        do not see a whole device or not the same part of it, and figures that no row determines.
+        """Doubtful points, one line each: rows that are far from what is likely, bases that may be
+        derived from the same rows, meters that do not see a whole device or not the same part of
+        it, and figures that no row determines.
         """
         known = [
             f"{device}: its base {base} has rates by kind of work; where these come from the same"
@@ -82,7 +85,7 @@ class Calibration:
                 for meter in sorted(idle | training)
                 if meter.startswith(PARTIAL)
             ]
-        return known + [
+        return [*self.doubts, *known] + [
             f"{twin.name}: no row tells {one.key}; {one.value:.3g} {one.unit}"
             f" ({one.interval[0]:.2g} to {one.interval[1]:.2g}) is {one.origin}"
             for twin in self.twins
@@ -117,17 +120,31 @@ def calibrate(
     computing = fit_computing(measured, counted, devices)
     if for_model is not None:
         _refuse_unmeasured(measured, computing, for_model)
-    twins = [
-        *_device_twins(measured, profiles, devices, computing, counted, for_model),
-        *_link_twins(measured, catalogue, base_link),
-    ]
+    clocks = {
+        name: _clock(measured, devices[name], profiles[name], name, name in _computed(computing))
+        for name in measured.devices
+    }
+    of_devices = _device_twins(measured, profiles, devices, clocks, computing, counted, for_model)
+    of_links, doubts = _link_twins(measured, catalogue, base_link)
+    twins = [*of_devices, *of_links]
+    doubts += about_watts(measured, devices, clocks, of_devices)
+    if computing is not None:
+        names = computing.devices
+        bases_of = [profiles[name].name for name in names]
+        doubts += about_base(computing.rows, computing.fit, names, bases_of)
+        doubts += about_fit(computing.rows, computing.fit, names)
     keys = {term.key for term in TERMS}
     rated = {
         name: profiles[name].name
-        for name in (computing.devices if computing is not None else ())
+        for name in _computed(computing)
         if keys & set(profiles[name].figures())
     }
-    return Calibration(path, twins, computing, rated, _meters(measured))
+    return Calibration(path, twins, computing, rated, _meters(measured), doubts)
+
+
+def _computed(computing: ComputingFit | None) -> Sequence[str]:
+    """The devices that have rows of computations."""
+    return () if computing is None else computing.devices
 
 
 def _meters(measured: Measurements) -> dict[str, tuple[set[str], set[str]]]:
@@ -197,7 +214,7 @@ def _refuse_unmeasured(measured: Measurements, computing: ComputingFit | None, m
     except ValueError as error:
         accepted = str(error).removeprefix("accepted: ")
         raise ScenarioError(str(measured.path), None, "--for", model, accepted) from error
-    devices = () if computing is None else computing.devices
+    devices = _computed(computing)
     lacking = [
         name
         for place, name in enumerate(devices)
@@ -214,18 +231,12 @@ def _device_twins(
     measured: Measurements,
     profiles: Mapping[str, Profile],
     devices: Mapping[str, Device],
+    clocks: Mapping[str, float | None],
     computing: ComputingFit | None,
     counted: Sequence[ModelWork],
     model: str | None,
 ) -> list[Twin]:
-    fits = {
-        name: computing if computing is not None and name in computing.devices else None
-        for name in measured.devices
-    }
-    clocks = {
-        name: _clock(measured, devices[name], profiles[name], name, fit is not None)
-        for name, fit in fits.items()
-    }
+    fits = {name: computing if name in _computed(computing) else None for name in measured.devices}
     fixed = {} if computing is None else computing.fixed_shares()
     powers = power_figures(measured, devices, clocks, fixed, model)
     found = []
@@ -368,11 +379,13 @@ def _source(measured: Measurements, name: str) -> str:
     return f"measured, {' and '.join(parts)} in {measured.path.name}"
 
 
-def _link_twins(measured: Measurements, catalogue: Catalogue, base: str) -> list[Twin]:
-    """A calibrated profile of each link that was measured."""
+def _link_twins(
+    measured: Measurements, catalogue: Catalogue, base: str
+) -> tuple[list[Twin], list[str]]:
+    """A calibrated profile of each link that was measured, and doubts about its rows."""
     transfers = measured.transfers
     if not transfers:
-        return []
+        return [], []
     profile, link = catalogue.profile("link", base), catalogue.link(base)
     if not isinstance(link, FixedRateLink):
         accepted = "a link of the model fixed_rate"
@@ -395,9 +408,10 @@ def _link_twins(measured: Measurements, catalogue: Catalogue, base: str) -> list
     sent_bytes = np.array([one.bytes for one in transfers])
     refuse_implausible_transfer(str(measured.path), sent_bytes, rows, prior, base)
     fit = posterior(rows, prior, Streams(0).generator("calibration.links"))
-    return [
+    twins = [
         _link_twin(measured, name, place, fit, rows, profile) for place, name in enumerate(names)
     ]
+    return twins, about_fit(rows, fit, names)
 
 
 def _link_twin(

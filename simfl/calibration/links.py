@@ -15,7 +15,7 @@ LINK_TERMS = (
     Term("down", "link.downlink_bps", "bit/s"),
     Term("round trip", "link.rtt_s", "s", per_unit=True),
 )
-FACTORS = (20.0, 20.0, 4.0)
+FACTORS = (20.0, 20.0, 30.0)
 """Spreads around the base link's figures, as factors."""
 COMMON = 0.5
 """The share of their variance that both rates have in common."""

@@ -242,7 +242,7 @@ def test_repeated_transfers_of_one_link_count_as_little_more_than_one(tmp_path: 
     """They share their place and its signal: twelve leave nearly as much open as two."""
 
     def width(repeats: int) -> float:
-        rows = ["pi,up,1e6,0.83", "pi,down,4e6,0.84"] * repeats
+        rows = ["pi,up,1e8,83", "pi,down,4e8,84"] * repeats
         made = calibrate(file_of(tmp_path, rows, "device,direction,bytes,seconds"), ["rpi_4b"])
         link = made.twins[-1]
         low, high = next(one for one in link.figures if one.key == "link.uplink_bps").interval
