@@ -1050,6 +1050,36 @@ def test_batteries_that_stay_empty_are_warned_of(
 
 
 @pytest.mark.parametrize(
+    ("charge_w", "initial", "warned"),
+    [(1.0, [4e-6, 1e-5], True), (50.0, [4e-6, 1e-5], False), (1.0, [1.0, 1.0], False)],
+)
+def test_chargers_that_give_less_than_training_draws_are_told(
+    charge_w: float, initial: list[float], warned: bool, tmp_path: Path
+) -> None:
+    """Phones at their charger that run empty; a strong charger, or a full battery, does not."""
+    charger = {"charge_w": charge_w, "plug_in_s": 0.0, "unplug_s": 50_000.0, "hours_spread_s": 0.0}
+    run = simfl.run(
+        small(
+            population={
+                "batteries": {**charger, "initial": initial, "lowest": 1e-6},
+                "start_time": "01:00",
+            },
+            algorithm={"name": "none", "local": {"epochs": 200, "batch_size": 16}},
+        ),
+        tmp_path / "run",
+    )
+
+    emptied = int((run.events["kind"] == "battery_empty").sum())
+    found = of_kind(run, "weak_chargers")
+    assert [one.message.startswith(f"{emptied} client rounds") for one in found] == [True] * warned
+    phones = int((run.clients["device"] == "phone_high_sd865").sum())
+    assert all(f"chargers of {phones} of 8 clients" in one.message for one in found)
+    assert all(
+        "(1 W and 6.9 W" in one.message and "phone_high_sd865" in one.message for one in found
+    )
+
+
+@pytest.mark.parametrize(
     ("kappa", "cycles", "versions", "warned"),
     [
         ("1e-27", "2e9", 10, True),

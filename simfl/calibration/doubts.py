@@ -9,7 +9,7 @@ import numpy as np
 
 from simfl.calibration.measurements import Measurements
 from simfl.calibration.posterior import Posterior
-from simfl.calibration.power import ACTIVE, IDLE, LEAST_W, watts_of_training
+from simfl.calibration.power import ACTIVE, IDLE, LEAST_W
 from simfl.calibration.terms import Rows
 from simfl.calibration.twins import Twin
 from simfl.common.arrays import FloatArray
@@ -67,7 +67,7 @@ def about_watts(
         base_w = max(device.power_idle_w, LEAST_W)
         base = {
             "idle": base_w,
-            "train": base_w + max(watts_of_training(device, clocks[twin.name]), LEAST_W),
+            "train": base_w + max(device.computing_w(clocks[twin.name]), LEAST_W),
         }
         rows = {
             state: [one for one in measured.draws if (one.device, one.state) == (twin.name, state)]

@@ -88,9 +88,7 @@ def power_figures(
         np.array([one.watts for one in draws]),
     )
     idle_w = np.array([max(devices[name].power_idle_w, LEAST_W) for name in names])
-    added_w = np.array(
-        [max(watts_of_training(devices[name], clocks[name]), LEAST_W) for name in names]
-    )
+    added_w = np.array([max(devices[name].computing_w(clocks[name]), LEAST_W) for name in names])
     rng = Streams(0).generator("calibration.power")
     active_w = idle_w + added_w
     waiting_w = np.sqrt(idle_w * active_w)
@@ -198,12 +196,6 @@ def _rows_of(measured: Measurements, model: str) -> Measurements | None:
 def _fitted(fit: Posterior, place: int, term: int = 0) -> FloatArray:
     """A device's watts of a term: the best fit's, then the draws'."""
     return np.append(fit.figures(place)[term], fit.drawn_figures(place)[:, term])
-
-
-def watts_of_training(device: Device, clock_hz: float | None) -> float:
-    """What training adds to a device's idle power."""
-    cost = device.processor.compute(1e6, clock_hz or device.processor.frequency_max_hz)
-    return float((cost.dynamic_j + cost.static_j) / cost.duration_s)
 
 
 def _drawn_by(measured: Measurements) -> list[int]:

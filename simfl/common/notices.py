@@ -10,15 +10,16 @@ ADVICE = {
     "unverified_figures": (
         "see them with `simfl list devices -v` (links, servers), and put measured figures into"
         " your own profiles (population.profiles). Differences between runs on the same machines"
-        " are more reliable than absolute seconds and joules"
+        " are more reliable than absolute seconds and joules; which of several machines is better"
+        " they do not tell: repeat the study with --draws"
     ),
     "implausible_figures": (
         "check the unit at the end of the key: watts, hertz, bytes, bits per second, seconds. The"
         " run uses the figures as given, and its seconds and joules depend on them"
     ),
     "beyond_calibration": (
-        "the profile's seconds are an extrapolation: measure such rows too (`simfl measure`), and"
-        " calibrate again"
+        "the profile's seconds and joules are an extrapolation: measure such rows too (`simfl"
+        " measure`), and calibrate again"
     ),
     "unread_keys": (
         "remove them from the scenario, or choose parts that read them: the run is the same with"
@@ -229,6 +230,10 @@ ADVICE = {
     "mostly_late": (
         "use a longer protocol.patience.deadline_s (the log's rows of `late` say by how many"
         " seconds each came too late), late: carry_over, or less work for slow devices"
+    ),
+    "weak_chargers": (
+        "set batteries.charge_w to the charger's watts, a higher batteries.lowest does not help; or"
+        " have fewer clients train while they charge (availability, selection, allocation)"
     ),
     "mostly_given_up": (
         "use a longer protocol.patience.deadline_s, fewer least_updates, a larger count of the"

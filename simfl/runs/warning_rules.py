@@ -29,6 +29,7 @@ from simfl.runs.target_warnings import target_at_once, target_missed
 from simfl.runs.test_set import tested_on_training_data, unlike_test_inputs
 from simfl.runs.unused_clients import edge_servers_left_out, never_took_part
 from simfl.runs.wasted_rounds import mostly_late, mostly_lost
+from simfl.runs.weak_chargers import weak_chargers
 from simfl.system.codecs.base import encoded_bytes
 from simfl.system.thermal import ThermalCpu
 from simfl.system.topology import nearest_edge
@@ -104,6 +105,7 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
         mostly_late,
         nobody_left,
         _empty_for_good,
+        weak_chargers,
         _heat_left_out,
         _saturated_queues,
         _crowded_channels,

@@ -34,6 +34,11 @@ class Device:
     sources: Mapping[str, str] = field(default_factory=dict)
     unverified: tuple[str, ...] = ()
 
+    def computing_w(self, clock_hz: float | None = None) -> float:
+        """What computing adds to the device's idle power at a clock; None: at its highest."""
+        cost = self.processor.compute(1e6, clock_hz or self.processor.frequency_max_hz)
+        return float((cost.dynamic_j + cost.static_j) / cost.duration_s)
+
     def in_mode(self, name: str) -> Device:
         """The device with its accelerator in a power mode, named `device.mode`.
 
