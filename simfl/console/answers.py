@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -48,6 +49,7 @@ from simfl.study.hardware import (
 from simfl.study.levels import as_text, level, short_names
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import levels_told_apart, point_means, told_apart
+from simfl.study.multiple_comparisons import Compared
 from simfl.study.pareto import study_front, unranked
 from simfl.study.sensitivity import sobol_indices
 from simfl.study.studyfile import Best, Study
@@ -87,13 +89,16 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
             console.print(sentence)
     for sentence in caveat_sentences(runs, sought or metrics):
         console.print(sentence)
-    verdicts = []
-    for one in asked.compare:
-        tables = _comparisons(runs, metrics, one.factor, one.baseline, factors, drawn)
-        for metric, differences, printed in tables:
-            console.print(printed, crop=False)
-            verdicts.append(multiple_comparisons.Compared(metric, str(one.baseline), differences))
-    for sentence in multiple_comparisons.of_verdicts(verdicts):
+    asked_for = [
+        found
+        for one in asked.compare
+        for found in _comparisons(runs, metrics, one.factor, one.baseline, factors, drawn)
+    ]
+    judged = [one for one, _ in asked_for]
+    shown = multiple_comparisons.in_tables(judged)
+    for (_, table_with), verdicts in zip(asked_for, shown, strict=True):
+        console.print(table_with(verdicts), crop=False)
+    for sentence in multiple_comparisons.of_verdicts(judged):
         console.print(sentence)
     best = [asked.best.figure, *asked.best.subject_to] if asked.best else []
     wanted = dict.fromkeys((*asked.figures, *asked.pareto, *best, *sought))
@@ -209,9 +214,8 @@ def _comparisons(
     baseline: Any,
     factors: list[str],
     drawn: pd.DataFrame | None = None,
-) -> Iterator[tuple[str, pd.DataFrame, FigureTable]]:
-    """For each figure its comparisons and their table; figures' names are long, so titles have
-    them.
+) -> Iterator[tuple[Compared, Callable[[Sequence[str]], FigureTable]]]:
+    """For each figure its comparisons, and their table given the texts of the verdicts.
 
     If some runs missed a target, the table says how many met it and which are known to have been
     first, instead of a difference.
@@ -219,7 +223,7 @@ def _comparisons(
     known = runs[factor].tolist()
     # If the levels are of several types, the table has all of them as text.
     baseline = level(baseline) if level(baseline) in known else as_text(level(baseline))
-    name, texts = short_names([factor])[0], levels_told_apart(known)
+    texts = levels_told_apart(known)
     for metric in metrics if baseline in known else ():
         asked = (metric, factor, baseline, factors)
         if drawn is None or drawn.empty:
@@ -228,20 +232,34 @@ def _comparisons(
             found = hardware_differences(runs, drawn, *asked)
         if found.empty:
             continue  # no run of another level has ended yet
-        columns: dict[str, Callable[[Row], str]] = {"seeds": lambda one: str(one["seeds"])}
-        missed = found["verdict"] == "not all reached"
-        columns |= RACE if missed.any() else {}
-        known_differences = not (len(missed) and missed.all())
-        columns |= DIFFERENCE if known_differences else {}
-        columns |= OVER_HARDWARE if "holds" in found else {}
-        columns |= {"verdict": lambda one: str(one["verdict"])}
-        columns |= EFFECT if known_differences else {}
-        rows = [
-            [in_digits(texts[one[factor]]), *(tell(one) for tell in columns.values())]
-            for one in found.to_dict("records")
-        ]
-        title = f"{metric} against {name} {in_digits(texts[baseline])}, pair by pair"
-        yield metric, found, FigureTable(title, [name], list(columns), rows)
+        one = Compared(metric, str(baseline), found)
+        yield one, partial(_comparison, metric, factor, texts, texts[baseline], found)
+
+
+def _comparison(
+    metric: str,
+    factor: str,
+    texts: Mapping[Any, str],
+    baseline: str,
+    found: pd.DataFrame,
+    verdicts: Sequence[str],
+) -> FigureTable:
+    """A figure's comparisons; figures' names are long, so the title has its name."""
+    columns: dict[str, Callable[[Row], str]] = {"seeds": lambda one: str(one["seeds"])}
+    missed = found["verdict"] == "not all reached"
+    columns |= RACE if missed.any() else {}
+    known_differences = not (len(missed) and missed.all())
+    columns |= DIFFERENCE if known_differences else {}
+    columns |= OVER_HARDWARE if "holds" in found else {}
+    columns |= {"verdict": lambda one: str(one["verdict"])}
+    columns |= EFFECT if known_differences else {}
+    rows = [
+        [in_digits(texts[one[factor]]), *(tell(one) for tell in columns.values())]
+        for one in found.assign(verdict=list(verdicts)).to_dict("records")
+    ]
+    name = short_names([factor])[0]
+    title = f"{metric} against {name} {in_digits(baseline)}, pair by pair"
+    return FigureTable(title, [name], list(columns), rows)
 
 
 RACE: dict[str, Callable[[Row], str]] = {

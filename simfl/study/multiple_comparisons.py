@@ -17,6 +17,8 @@ import pandas as pd
 
 FEWEST = 4
 """From this many settings or verdicts on, the effect of choosing among them is mentioned."""
+UNSURE = "?"
+"""Behind verdicts that are not significant among all of a study."""
 LEVEL = 0.05
 """The significance level of verdicts: one minus the confidence of their intervals."""
 
@@ -38,24 +40,54 @@ def of_verdicts(found: Sequence[Compared]) -> list[str]:
     setting differs from its baseline.
     """
     several = len({(one.differences.columns[0], one.baseline) for one in found}) > 1
-    verdicts = [
-        (row["p_value"], _name(one, row, several), row["verdict"] in ("higher", "lower"))
-        for one in found
-        for row in one.differences.to_dict("records")
-        if row["p_value"] == row["p_value"]
-    ]
-    count, told = len(verdicts), sum(tells for *_, tells in verdicts)
+    count, told, unsure = _judged(found)
     if count < FEWEST or not told:
         return []
-    order = sorted(range(count), key=lambda place: verdicts[place][0])
-    failed = (verdicts[place][0] > LEVEL / (count - rank) for rank, place in enumerate(order))
-    certain = next((rank for rank, fails in enumerate(failed) if fails), count)
-    unsure = [verdicts[place][1] for place in sorted(order[certain:]) if verdicts[place][2]]
-    rest = f"not significant: {', '.join(unsure)}" if unsure else "all of them are significant"
+    names = [
+        _name(found[place], found[place].differences.iloc[row].to_dict(), several)
+        for place, row in unsure
+    ]
+    rest = (
+        f'not significant ("{UNSURE}" in the tables): {", ".join(names)}'
+        if names
+        else "all of them are significant"
+    )
     return [
         f"{count} verdicts of 95 % each, {told} of them higher or lower; for equal settings"
         f" one in twenty would be; by Holm's procedure for all together: {rest}"
     ]
+
+
+def in_tables(found: Sequence[Compared]) -> list[list[str]]:
+    """The verdicts of each comparison's rows, those that `of_verdicts` doubts with `UNSURE`."""
+    unsure = set(_judged(found)[2])
+    return [
+        [
+            f"{verdict}{UNSURE}" if (place, row) in unsure else str(verdict)
+            for row, verdict in enumerate(one.differences["verdict"])
+        ]
+        for place, one in enumerate(found)
+    ]
+
+
+def _judged(found: Sequence[Compared]) -> tuple[int, int, list[tuple[int, int]]]:
+    """How many verdicts there are, how many are higher or lower, and where those are that Holm's
+    procedure does not confirm: the comparison, and its row. Few verdicts are left as they are.
+    """
+    verdicts = [
+        (row["p_value"], (place, number), row["verdict"] in ("higher", "lower"))
+        for place, one in enumerate(found)
+        for number, row in enumerate(one.differences.to_dict("records"))
+        if row["p_value"] == row["p_value"]
+    ]
+    count, told = len(verdicts), sum(tells for *_, tells in verdicts)
+    if count < FEWEST:
+        return count, told, []
+    order = sorted(range(count), key=lambda place: verdicts[place][0])
+    failed = (verdicts[place][0] > LEVEL / (count - rank) for rank, place in enumerate(order))
+    certain = next((rank for rank, fails in enumerate(failed) if fails), count)
+    unsure = [verdicts[place][1] for place in sorted(order[certain:]) if verdicts[place][2]]
+    return count, told, unsure
 
 
 def _name(one: Compared, row: Mapping[Hashable, Any], several: bool) -> str:

@@ -53,12 +53,13 @@ def shown(width: int, table: Any) -> list[str]:
 
 def test_differences_fit_a_terminal_of_80_columns() -> None:
     """A table per figure, in which no figure and no name is broken."""
-    (_, _, first), (_, _, second) = answers._comparisons(
-        runs(), [ENERGY, SHARE], "population.groups.0.link", "wifi5_ac", list(FACTORS)
-    )
-    (_, _, capped), _ = answers._comparisons(
-        runs(), [ENERGY, SHARE], "decisions.allocation", "max", list(FACTORS)
-    )
+
+    def tables(factor: str, baseline: str) -> list[Any]:
+        asked = answers._comparisons(runs(), [ENERGY, SHARE], factor, baseline, list(FACTORS))
+        return [table_with(one.differences["verdict"].tolist()) for one, table_with in asked]
+
+    first, second = tables("population.groups.0.link", "wifi5_ac")
+    capped, _ = tables("decisions.allocation", "max")
 
     for table, figure in ((first, ENERGY), (second, SHARE)):
         lines = shown(80, table)

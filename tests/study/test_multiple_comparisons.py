@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from simfl.study.comparisons import paired_differences
-from simfl.study.multiple_comparisons import Compared, of_verdicts
+from simfl.study.multiple_comparisons import Compared, in_tables, of_verdicts
 
 
 def _found(figures: np.ndarray) -> pd.DataFrame:
@@ -31,7 +31,7 @@ def test_of_many_alike_settings_some_is_told_apart_and_none_is_sure() -> None:
         found = _found(rng.normal(10.0, 1.0, (25, 5)))
         sentences = of_verdicts([Compared("time_s", "0", found)])
         told += bool(sentences)
-        names = sentences[0].partition("not significant: ")[2] if sentences else ""
+        names = sentences[0].partition("in the tables): ")[2] if sentences else ""
         sure += bool(sentences) and len(names.split(", ")) < found["verdict"].isin(
             ["higher", "lower"]
         ).sum() + (not names)
@@ -50,9 +50,13 @@ def test_what_is_not_sure_is_named() -> None:
 
     assert sentence == (
         "4 verdicts of 95 % each, 2 of them higher or lower; for equal settings one in twenty"
-        " would be; by Holm's procedure for all together: not significant: time_s of 2"
+        ' would be; by Holm\'s procedure for all together: not significant ("?" in the tables):'
+        " time_s of 2"
     )
-    assert of_verdicts([Compared("time_s", "0", _found(figures[:4]))]) == []  # three verdicts
+    shown = in_tables([Compared("time_s", "0", _found(figures))])
+    assert shown == [["undecided", "higher?", "higher", "undecided"]]
+    few = [Compared("time_s", "0", _found(figures[:4]))]  # three verdicts
+    assert of_verdicts(few) == [] and in_tables(few) == [["undecided", "higher", "higher"]]
     assert (
         of_verdicts([Compared("time_s", "0", _found(figures[[0, 1, 1, 4, 4]]))]) == []
     )  # nothing is told
@@ -72,4 +76,6 @@ def test_verdicts_of_several_factors_keep_their_own() -> None:
     (sentence,) = of_verdicts([Compared("time_s", "0", weak), Compared("time_s", "0", strong)])
 
     assert "2 of them higher or lower" in sentence
-    assert sentence.endswith("not significant: time_s of rule 1 against 0")
+    assert sentence.endswith('not significant ("?" in the tables): time_s of rule 1 against 0')
+    shown = in_tables([Compared("time_s", "0", weak), Compared("time_s", "0", strong)])
+    assert shown == [["higher?", "undecided"], ["higher", "undecided"]]

@@ -270,7 +270,7 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
         " order is given instead of a difference.",
         "note",
     )
-    runs, drawn, rows, verdicts = study.table, [], [], []
+    runs, drawn, verdicts = study.table, [], []
     for one in study.questions.compare:
         known = runs[one.factor].tolist()
         baseline = (
@@ -301,23 +301,25 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
                         ),
                     )
                 )
-            rows += [
-                (
-                    metric,
-                    f"{row[one.factor]} against {baseline}",
-                    row["seeds"],
-                    row["pairs"],
-                    *_of_target(row),
-                    row["difference"],
-                    row["ci_low"],
-                    row["ci_high"],
-                    relative_in_cell(row),
-                    effect_in_cell(row),
-                    *(_over_hardware(row) if study.draws else ()),
-                    row["verdict"],
-                )
-                for row in found.to_dict("records")
-            ]
+    shown = multiple_comparisons.in_tables(verdicts)
+    rows = [
+        (
+            one.metric,
+            f"{row[one.differences.columns[0]]} against {one.baseline}",
+            row["seeds"],
+            row["pairs"],
+            *_of_target(row),
+            row["difference"],
+            row["ci_low"],
+            row["ci_high"],
+            relative_in_cell(row),
+            effect_in_cell(row),
+            *(_over_hardware(row) if study.draws else ()),
+            verdict,
+        )
+        for one, its in zip(verdicts, shown, strict=True)
+        for row, verdict in zip(one.differences.to_dict("records"), its, strict=True)
+    ]
     page.charts(*drawn)
     columns = (
         "figure",
