@@ -113,17 +113,18 @@ class ClientRounds:
         Delivers the updates that have arrived by then. With `policy` they are a round, whose
         updates are aggregated together: it is given up, and nothing is delivered, if too few
         arrived or were selected for the policy or the algorithm. Without `policy` that holds only
-        if enough clients were dispatched for the algorithm.
-        Raises ValueError for a client that is still busy, and `Crashed` if the edge server fails
-        meanwhile.
+        if enough clients were dispatched for the algorithm. Raises ValueError for a client that is
+        still busy, and `Crashed` if the edge server fails meanwhile.
         """
         delivered = yield from self._there(clients, ref, round_number, server, policy or UNLIMITED)
         least = self._values.min_updates
-        self._rounds += 1
         if policy is not None:
+            self._rounds += 1
             least = max(least, policy.least_updates or 0)
         if delivered.clients.size < least and (policy is not None or least <= clients.size):
-            self._give_up(delivered, ref.version, round_number, server, least)
+            self._observations.drop(delivered.clients, delivered.active_j)
+            if policy is not None and (delivered.clients.size or policy.least_updates):
+                self._give_up(delivered.clients.size, ref.version, round_number, server, least)
             delivered = delivered.take(np.zeros(delivered.clients.size, dtype=bool))
         self._dispatcher.fates.received(server, delivered.active_j)
         if self._needs_losses:
@@ -218,19 +219,12 @@ class ClientRounds:
         return Delivered.join([arrived, *carried]) if carried else arrived
 
     def _give_up(
-        self, delivered: Delivered, version: int, round_number: int, server: ServerId, least: int
+        self, updates: int, version: int, round_number: int, server: ServerId, least: int
     ) -> None:
-        """A server drops the updates of a round that has fewer than `least`."""
+        """A server gives a round up that has fewer updates than `least`."""
         self._given_up += 1
-        self._observations.drop(delivered.clients, delivered.active_j)
-        self._servers.note(
-            server,
-            "given_up",
-            {"needed": least},
-            version=version,
-            round=round_number,
-            value=float(delivered.clients.size),
-        )
+        about = {"version": version, "round": round_number, "value": float(updates)}
+        self._servers.note(server, "given_up", {"needed": least}, **about)
 
     def _begin(
         self,

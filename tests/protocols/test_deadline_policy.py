@@ -289,3 +289,31 @@ def test_carrying_over_is_refused_where_an_algorithm_allows_no_stale_updates(tmp
     with pytest.raises(ScenarioError, match=r"carry_over.*its proof needs fresh updates") as found:
         assemble(scenario, Options(device="cpu"))
     assert found.value.key == "protocol.patience.late"
+
+
+@pytest.mark.parametrize(("algorithm", "rows"), [("secure_aggregation", True), ("fedavg", False)])
+def test_a_round_with_too_few_updates_for_the_algorithm_is_given_up(algorithm, rows, tmp_path):
+    """Messages of one of two clients are lost: the other's update is dropped, where it is useless.
+
+    A round without any update has nothing to give up.
+    """
+    _, run = simulated(
+        small(
+            population={"message_loss": {"probability": 0.4, "attempts_max": 1}},
+            algorithm={"name": algorithm, "local": {"epochs": 1, "batch_size": 16}},
+            protocol="synchronous",
+            decisions={"selection": {"name": "random", "count": 2}},
+            stop={"versions": 4},
+        ),
+        tmp_path,
+    )
+
+    of = events(tmp_path)
+    uploads = of("upload")
+    arrived = uploads[uploads["bytes"] > 0].groupby("round").size()
+    alone, given_up = arrived[arrived == 1].index, of("given_up")
+    assert len(alone) > 0 and len(arrived) < run.fates["lost"] + run.fates["arrived"]
+    assert given_up["round"].tolist() == (alone.tolist() if rows else [])
+    assert (given_up["value"] == 1).all()
+    assert run.observations.dropped.sum() == len(given_up)
+    assert run.wasted["wasted_rounds"] == run.fates["lost"] + len(given_up)
