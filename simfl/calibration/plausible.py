@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfl.calibration.posterior import Posterior
 from simfl.calibration.terms import Prior, Rows
@@ -31,22 +32,35 @@ def refuse_implausible(
     path: str, column: str, rows: Rows, prior: Prior, bases: Sequence[str]
 ) -> None:
     """Raises ScenarioError for the first row that is far from what its base makes likely."""
-    limits = np.maximum(FAR, np.exp(SPREADS * prior.spread(rows)))
     expected = prior.expected(rows)
-    off = np.maximum(rows.measured / expected, expected / rows.measured)
-    for place in np.flatnonzero(off > limits)[:1]:
+    for place in np.flatnonzero(_is_far(rows, prior))[:1]:
         line, thing = int(rows.line[place]), int(rows.thing[place])
         raise _error(
             path, line, column, rows.measured[place], expected[place], f"by {bases[thing]}"
         )
 
 
+def _is_far(rows: Rows, prior: Prior) -> NDArray[np.bool_]:
+    """Which rows are far from what their base makes likely."""
+    limits = np.maximum(FAR, np.exp(SPREADS * prior.spread(rows)))
+    expected = prior.expected(rows)
+    far: NDArray[np.bool_] = np.maximum(rows.measured / expected, expected / rows.measured) > limits
+    return far
+
+
 def refuse_implausible_transfer(
     path: str, sent_bytes: FloatArray, rows: Rows, prior: Prior, base: str
 ) -> None:
-    """The same for transfers of `sent_bytes`, whose seconds or bytes may be in another unit."""
+    """The same for transfers of `sent_bytes`, whose seconds or bytes may be in another unit.
+
+    Single transfers that hung, as after a lost packet, are outliers among enough others of a link.
+    """
+    far = _is_far(rows, prior)
+    near = np.bincount(rows.thing[~far], minlength=len(prior.mean))
+    hung = np.bincount(rows.thing[far], minlength=len(prior.mean))
+    judged = rows.only(((near < FEWEST_OTHERS) | (near <= hung))[rows.thing])
     try:
-        refuse_implausible(path, "seconds", rows, prior, [base] * len(prior.mean))
+        refuse_implausible(path, "seconds", judged, prior, [base] * len(prior.mean))
     except ScenarioError as error:
         place = int(np.flatnonzero(rows.line == error.line)[0])
         row, size = rows.only(np.array([place])), float(sent_bytes[place])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from simfl.calibration.calibrate import Calibration, calibrate
+from simfl.scenario.yaml_source.error import ScenarioError
 from tests.calibration.planted import file_of
 
 WORK = "device,model,input_shape,outputs,batch_size,batches,seconds"
@@ -84,3 +85,26 @@ def test_the_base_does_not_decide_a_round_trip_time_that_rows_tell(
     low, high = found.interval
     assert low < rtt_s < high and found.value == pytest.approx(rtt_s, rel=0.3)
     assert list(made.doubts) == []
+
+
+@pytest.mark.parametrize(("hung", "refused"), [(1, False), (2, False), (3, True)])
+def test_transfers_that_hung_are_outliers_unless_most_did(
+    hung: int, refused: bool, tmp_path: Path
+) -> None:
+    """Small messages after a lost packet, 50 times as long: true, but not the link's rate."""
+    rows = [f"pi,{way},{size:g},{8 * size / 7e7 + 0.002}" for way in ("up", "down")
+            for size in (2e4, 1e6, 1e7)]  # fmt: skip
+    for place in (0, 3, 1)[:hung]:
+        rows[place] = ",".join([*rows[place].split(",")[:3], "9.5"])
+    file = file_of(tmp_path, rows, LINK)
+
+    if refused:
+        with pytest.raises(ScenarioError, match="seconds in ms"):
+            calibrate(file)
+        return
+    made = calibrate(file)
+    (rate,) = [one for one in made.twins[0].figures if one.key == "link.uplink_bps"]
+    assert rate.value == pytest.approx(7e7, rel=0.1)
+    assert (
+        made.doubts[0].startswith(f"pi_link: {hung} of 6 rows") and "line 2: 9.5" in made.doubts[0]
+    )
