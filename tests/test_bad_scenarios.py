@@ -343,6 +343,18 @@ BAD: list[Bad] = [
         "found 5, accepted: at most 4, the number of clients",
     ),
     Bad(
+        "a part of one epoch",
+        {"algorithm.local.partial": {"clients": 0.5}, "algorithm.local.epochs": 1},
+        "algorithm.local.partial",
+        "one epoch has no part; accepted: more epochs",
+    ),
+    Bad(
+        "a part of work of which all is needed",
+        {"algorithm": {"name": "fedsgd", "local": {"steps": 4, "partial": {}}}},
+        "algorithm.local.partial",
+        "fedsgd has clients do all of their local work: it computes one gradient",
+    ),
+    Bad(
         "more updates needed than clients selected",
         {
             "protocol": {"name": "synchronous", "patience": {"least_updates": 3}},

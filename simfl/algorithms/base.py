@@ -90,7 +90,8 @@ class Algorithm:
     a brief's start or an update's payload, not these themselves; and whether residuals are
     impossible; each with the reason. `stands`: whether `standing` is called at every version.
     `learns`: whether there is anything to train. `needs_validation`: whether the server must hold a
-    validation set.
+    validation set. `whole_work`: the reason why every client must do all of the local work; empty:
+    some may do only a part (`local.partial`).
     """
 
     local: LocalTraining = field(default_factory=LocalTraining)
@@ -105,6 +106,7 @@ class Algorithm:
     stands: ClassVar[bool] = False
     learns: ClassVar[bool] = True
     needs_validation: ClassVar[bool] = False
+    whole_work: ClassVar[str] = ""
 
     @property
     def needs_contributions(self) -> bool:

@@ -48,6 +48,9 @@ class FedRep(Algorithm):
     """Federated representation learning."""
 
     name: ClassVar[str] = "fedrep"
+    whole_work: ClassVar[str] = (
+        "its epochs are those of the head and then of the body, which a part would leave out"
+    )
     paper: ClassVar[str] = "arXiv 2102.07078"
     personal: ClassVar[bool] = True
 

@@ -78,6 +78,7 @@ class FedSac(Algorithm):
     """
 
     name: ClassVar[str] = "fedsac"
+    whole_work: ClassVar[str] = "its importance and its price are those of all local epochs"
     paper: ClassVar[str] = "arXiv 2405.18291"
     uncoded: ClassVar[Mapping[Unmodelled, str]] = {
         "error_feedback": "submodels change, so that a residual may belong to units no longer held"

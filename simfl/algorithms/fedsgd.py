@@ -34,6 +34,7 @@ class FedSGD(Algorithm):
     """Federated stochastic gradient descent."""
 
     name: ClassVar[str] = "fedsgd"
+    whole_work: ClassVar[str] = "it computes one gradient over all data"
     paper: ClassVar[str] = "arXiv 1602.05629"
 
     server_optimizer: Annotated[

@@ -75,6 +75,7 @@ class FLGames(Algorithm):
     """Best responses of predictors in an ensemble; four switches give eight variants."""
 
     name: ClassVar[str] = "fl_games"
+    whole_work: ClassVar[str] = "in its games all players of a round make the same number of steps"
     paper: ClassVar[str] = "arXiv 2211.00184"
     refusals: ClassVar[Mapping[Trait, str]] = {
         "hierarchical": FLAT,

@@ -61,6 +61,9 @@ class GradientRewards(Algorithm, ABC):
     """
 
     learned_price: ClassVar[bool] = True
+    whole_work: ClassVar[str] = (
+        "what a client's turn costs and brings is that of all of its local work"
+    )
     personal: ClassVar[bool] = True
     min_updates: ClassVar[int] = 2
     refusals: ClassVar[Mapping[Trait, str]] = {

@@ -25,6 +25,7 @@ from simfl.assembly.checks import (
     check_model,
     check_needs,
     check_pair,
+    check_partial,
     check_precision,
     check_ray,
     check_selection,
@@ -170,6 +171,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
             check_memory(world, *training)
     check_answers(scenario, parts, world, network)
     check_needs(scenario, algorithm, network)
+    check_partial(scenario, algorithm)
     check_batches(scenario, algorithm, network, partitioned.num_examples)
     check_contributions(scenario, world.num_clients)
     shapes = frozenset(

@@ -244,6 +244,14 @@ def check_needs(scenario: Scenario, algorithm: Algorithm, network: Network) -> N
         ) from error
 
 
+def check_partial(scenario: Scenario, algorithm: Algorithm) -> None:
+    """Raises `ScenarioError` if clients do part of work of which the algorithm needs all."""
+    if algorithm.local.partial is not None and algorithm.whole_work:
+        name = part_name(type(algorithm))
+        message = f"{name} has clients do all of their local work: {algorithm.whole_work}"
+        raise scenario.where("algorithm", "local", "partial").error(name, "null", message)
+
+
 def check_batches(
     scenario: Scenario, algorithm: Algorithm, network: Network, num_examples: IntArray
 ) -> None:

@@ -356,7 +356,7 @@ class Simulation:
     ) -> LearnedValues:
         algorithm, partitioned, options = self.algorithm, self.partitioned, self.options
         if not algorithm.learns:
-            plain = TimingOnly(self.network, algorithm.local)
+            plain = TimingOnly(self.network, algorithm.local, self.streams)
             return self.protocol.values(plain, self.streams, options.store, self.platform)
         make_trainer: Callable[..., Trainer] = TRAINERS[options.trainer]
         prepare = [partial(load_file, file) for file in self.scenario.plugin_files()]

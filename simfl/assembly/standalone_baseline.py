@@ -7,6 +7,7 @@ hardware-dependent decisions and failures: contributions depend only on data and
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from simfl.algorithms.base import Algorithm
 from simfl.measures.base import Measure
@@ -67,7 +68,7 @@ def standalone_scenario(scenario: Scenario, algorithm: Algorithm) -> Scenario:
     content["algorithm"] = {
         "name": "standalone",
         "non_finite": scenario.algorithm.non_finite,
-        "local": plain(algorithm.local),
+        "local": plain(replace(algorithm.local, partial=None)),
     }
     content["protocol"] = {"name": "synchronous"}
     content["stop"] = {"versions": rounds}

@@ -110,7 +110,7 @@ class AppValues(TimingOnly):
         store: ValueStore | None,
         numeric: Mapping[str, Any],
     ) -> None:
-        super().__init__(plain.network, plain.local)
+        super().__init__(plain.network, plain.local, streams)
         self._work = work
         self._named = named
         self._streams = streams

@@ -17,6 +17,10 @@ import numpy as np
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.learning.parameters import Parameters, all_finite
+from simfl.learning.partial_work import PartialWork
+
+ROUNDING = 1e-9
+"""No additional epoch or step because of a rounding error."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,9 @@ class LocalTraining:
     momentum: Annotated[float, ">= 0", "< 1"] = 0.0
     weight_decay: Annotated[float, ">= 0"] = 0.0
     keep_optimizer: Annotated[bool, "keep the optimizer's state between a client's jobs"] = False
+    partial: Annotated[
+        PartialWork | None, "clients that do only part of this work; null: all do all of it"
+    ] = None
 
     def __post_init__(self) -> None:
         given = [key for key in ("epochs", "steps", "share") if getattr(self, key) is not None]
@@ -53,6 +60,19 @@ class LocalTraining:
             raise ValueError(f"{' and '.join(given)} exclude each other; accepted: one of them")
         if self.optimizer == "adam" and self.momentum:
             raise ValueError("momentum belongs to sgd, adam has its own; accepted: 0")
+        if self.partial is not None and self.share is None and (self.steps or self.epochs or 1) < 2:
+            one = "step" if self.steps else "epoch"
+            raise ValueError(f"partial: one {one} has no part; accepted: more {one}s")
+
+    def part(self, share: float) -> LocalTraining:
+        """A share of this work, in (0, 1]: rounded up to whole epochs or steps."""
+
+        def some(whole: int | None) -> int | None:
+            return None if whole is None else max(1, math.ceil(share * whole - ROUNDING))
+
+        batches = None if self.share is None else share * self.share
+        epochs, steps = some(self.epochs), some(self.steps)
+        return replace(self, partial=None, epochs=epochs, steps=steps, share=batches)
 
     @property
     def idle_keys(self) -> dict[str, str]:

@@ -153,7 +153,8 @@ class ClientRounds:
             self._values.examples(self._num_examples[clients], ref.version),
             self._values.steps(self._num_examples[clients], ref.version),
         )
-        examples, steps = (amount * prices.work for amount in plain)
+        trained = self._values.trained(clients, self._num_examples[clients], ref.version)
+        examples, steps = (amount * prices.work for amount in trained)
         if prices.operations.any():
             of_one = TRAINING_FLOPS_PER_FORWARD * self._values.work.forward_flops
             examples = examples + prices.operations / of_one

@@ -211,7 +211,7 @@ class LearnedFacts:
 
     def _after_one_more_epoch(self, ref: StateRef, clients: Sequence[int]) -> list[list[float]]:
         local = self._asked.algorithm.local.at(ref.version)
-        recipe = Recipe(replace(local, epochs=1, steps=None, share=None))
+        recipe = Recipe(replace(local, epochs=1, steps=None, share=None, partial=None))
         state = ref.value()
         # Including the client's own tensors: an algorithm's loss may read them.
         briefs = {

@@ -69,6 +69,12 @@ class LearnedValues(ABC):
         """Steps of plain training."""
 
     @abstractmethod
+    def trained(
+        self, clients: IntArray, num_examples: IntArray, version: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Examples and steps of the training that each of these clients does, maybe only a part."""
+
+    @abstractmethod
     def batches(self, num_examples: IntArray) -> FloatArray:
         """Mini-batches of one pass over the data of such clients."""
 

@@ -19,6 +19,7 @@ from simfl.protocols.learned_facts import Contributions
 from simfl.protocols.learned_values import Effort, LearnedValues
 from simfl.protocols.state_ref import StateRef
 from simfl.provenance.journal import Snapshot
+from simfl.streams import Streams
 
 
 class TimingOnly(LearnedValues):
@@ -27,9 +28,10 @@ class TimingOnly(LearnedValues):
     Messages have the size of the named model, and computations the duration of its training.
     """
 
-    def __init__(self, network: Network, local: LocalTraining) -> None:
+    def __init__(self, network: Network, local: LocalTraining, streams: Streams) -> None:
         self.network = network
         self.local = local
+        self.streams = streams
 
     @property
     def min_updates(self) -> int:
@@ -74,6 +76,18 @@ class TimingOnly(LearnedValues):
         """Mini-batches of the recipe, per client."""
         steps: FloatArray = self.local.num_steps(num_examples)
         return steps
+
+    def trained(
+        self, clients: IntArray, num_examples: IntArray, version: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Examples and mini-batches, of which some clients do only a part."""
+        if self.local.partial is None:
+            return self.examples(num_examples, version), self.steps(num_examples, version)
+        shares = self.local.partial.shares(self.streams, clients, version)
+        parts = [self.local.part(share) for share in shares.tolist()]
+        both = list(zip(parts, num_examples.tolist(), strict=True))
+        examples = np.array([part.passes(size) * size for part, size in both], dtype=float)
+        return examples, np.array([part.num_steps(size) for part, size in both], dtype=float)
 
     def batches(self, num_examples: IntArray) -> FloatArray:
         """Mini-batches of one pass, per client."""

@@ -22,7 +22,7 @@ from simfl.common.model_work import ModelWork
 from simfl.common.notices import Notice
 from simfl.common.part_name import called
 from simfl.learning.evaluate import Evaluator
-from simfl.learning.job import Price, Prices, Update
+from simfl.learning.job import Brief, Price, Prices, Recipe, Update
 from simfl.learning.parameters import all_finite
 from simfl.learning.trainer import Future, LocalJob, Trainer
 from simfl.learning.workers.tally import WorkerShare
@@ -118,11 +118,7 @@ class Values(LearnedValues):
         A forward pass over the whole data, to measure a loss, counts as its share of a training
         pass.
         """
-        recipe = self.asked.recipe(version)
-        whole = recipe.kind == "gradient" and not recipe.local.counts_steps()
-        passes: Any = 1.0 if whole else recipe.local.passes(num_examples)
-        looks = 1 / TRAINING_FLOPS_PER_FORWARD if "loss_before" in recipe.measure else 0.0
-        examples: FloatArray = (passes + looks) * num_examples
+        examples: FloatArray = _amounts(self.asked.recipe(version), num_examples)[0]
         return examples
 
     def steps(self, num_examples: IntArray, version: int) -> FloatArray:
@@ -130,12 +126,30 @@ class Values(LearnedValues):
 
         A gradient over the whole data is computed batch by batch, too, because of memory.
         """
-        recipe = self.asked.recipe(version)
-        local, batches = recipe.local, recipe.local.batches(num_examples)
-        whole = recipe.kind == "gradient" and not local.counts_steps()
-        looks = 1 / TRAINING_FLOPS_PER_FORWARD if "loss_before" in recipe.measure else 0.0
-        steps: FloatArray = (batches if whole else local.num_steps(num_examples)) + looks * batches
+        steps: FloatArray = _amounts(self.asked.recipe(version), num_examples)[1]
         return steps
+
+    def trained(
+        self, clients: IntArray, num_examples: IntArray, version: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Examples and steps of each client's training, of which some do only a part."""
+        recipe = self.asked.recipe(version)
+        shares = self._parts(clients, version)
+        if shares is None:
+            return self.examples(num_examples, version), self.steps(num_examples, version)
+        each = [
+            _amounts(replace(recipe, local=recipe.local.part(share)), size)
+            for share, size in zip(shares.tolist(), num_examples.tolist(), strict=True)
+        ]
+        examples, steps = np.array(each, dtype=float).reshape(-1, 2).T
+        return examples, steps
+
+    def _parts(self, clients: IntArray, version: int) -> FloatArray | None:
+        """The share of the local work that each client does; None: all of it."""
+        partial_work = self.algorithm.local.partial
+        if partial_work is None:
+            return None
+        return partial_work.shares(self._streams, clients, version)
 
     def batches(self, num_examples: IntArray) -> FloatArray:
         """Mini-batches of one pass, per client."""
@@ -165,7 +179,9 @@ class Values(LearnedValues):
         # trained.
         latest = self._latest if self._remembers(ref.version) else {}
         previous = [latest[client][1] if client in latest else None for client in numbers]
-        columns = zip(numbers, rounds.tolist(), held.tolist(), seeds, previous, strict=True)
+        parts = self._parts(clients, ref.version)
+        shares = [None] * clients.size if parts is None else parts.tolist()
+        columns = zip(numbers, rounds.tolist(), held.tolist(), seeds, previous, shares, strict=True)
         return [self._submit(ref, *column) for column in columns]
 
     def _submit(
@@ -176,16 +192,25 @@ class Values(LearnedValues):
         held: int,
         seed: int,
         previous: Future | None,
+        share: float | None,
     ) -> Future:
         chain, coding = previous.key if previous else None, self.facts.crossing.coding
         receive = None if coding.downlink is None else partial(self.facts.crossing.start, ref)
+
+        def make_brief() -> Brief:
+            brief = self.asked.brief(ref.value(), client, held)
+            if share is None:
+                return brief
+            recipe = replace(brief.recipe, local=brief.recipe.local.part(share))
+            return replace(brief, recipe=recipe)
+
         future = self.trainer.submit(
             LocalJob(
                 key=make_key("job", ref.key, client, round_count, held, chain),
                 client=client,
                 seed=seed,
                 version=ref.version,
-                make_brief=lambda: self.asked.brief(ref.value(), client, held),
+                make_brief=make_brief,
                 awaits=ref,
                 previous=previous,
                 make_common=lambda: ref.common(self.asked),
@@ -421,3 +446,17 @@ class Values(LearnedValues):
         for future in self._futures:
             future.save(taken.updates, taken.memories)
         return taken
+
+
+def _amounts(recipe: Recipe, num_examples: Any) -> tuple[Any, Any]:
+    """Examples passed over and steps of a recipe (array in, arrays out).
+
+    A gradient over the whole data is computed batch by batch, because of memory. A forward pass
+    over the data, to measure a loss, counts as its share of a training pass.
+    """
+    local, batches = recipe.local, recipe.local.batches(num_examples)
+    whole = recipe.kind == "gradient" and not local.counts_steps()
+    looks = 1 / TRAINING_FLOPS_PER_FORWARD if "loss_before" in recipe.measure else 0.0
+    passes = 1.0 if whole else local.passes(num_examples)
+    steps = batches if whole else local.num_steps(num_examples)
+    return (passes + looks) * num_examples, steps + looks * batches
