@@ -10,7 +10,7 @@ import numpy as np
 import simpy
 
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
-from simfl.common.notices import Notice, notice
+from simfl.common.notices import Notice
 from simfl.eventlog.rows import Rows
 from simfl.protocols.allocating import Allocating
 from simfl.protocols.deadline_policy import UNLIMITED, DeadlinePolicy
@@ -23,15 +23,12 @@ from simfl.protocols.late import Late
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import Observations
 from simfl.protocols.queries import Queries
-from simfl.protocols.servers import Crashed, Servers
+from simfl.protocols.servers import Crashed
 from simfl.protocols.setting import Setting
 from simfl.protocols.state_ref import StateRef
 from simfl.system.presence import Presence
 from simfl.system.processor import TRAINING_FLOPS_PER_FORWARD
 from simfl.system.server_id import CLOUD, ServerId
-
-MOST_GIVEN_UP = 0.5
-"""Up to this share of all rounds may be given up."""
 
 
 @dataclass(eq=False)
@@ -55,12 +52,10 @@ class ClientRounds:
         deciders: Deciders,
         observations: Observations,
         num_examples: IntArray,
-        servers: Servers,
     ) -> None:
         clients = setting.world.num_clients
         self._setting = setting
         self._dispatcher = dispatcher
-        self._servers = servers
         self._queries = queries
         self._values = values
         self._allocating = Allocating(deciders, observations, setting)
@@ -70,7 +65,6 @@ class ClientRounds:
         self._history = _History(np.zeros(clients, dtype=np.int64), np.full(clients, -1))
         self._under_way: dict[int, Dispatched] = {}
         self._late = Late(observations, setting.log)
-        self._rounds = self._given_up = 0
         self.exchanges = Exchanges(
             self._begin, dispatcher, presence, observations, setting.clock, self._frequency_hz
         )
@@ -78,15 +72,7 @@ class ClientRounds:
     @property
     def warnings(self) -> list[Notice]:
         """The warnings of the allocation, of shortened waits, and of rounds given up."""
-        found = [*self._allocating.warnings, *self._dispatcher.fates.warnings()]
-        if self._given_up > MOST_GIVEN_UP * self._rounds:
-            message = (
-                f"{self._given_up} of {self._rounds} rounds were given up, because fewer updates"
-                " than needed had arrived: their seconds, joules and bytes count, but not their"
-                " updates"
-            )
-            found.append(notice("mostly_given_up", message, self._given_up))
-        return found
+        return [*self._allocating.warnings, *self._dispatcher.fates.warnings()]
 
     def fates(self) -> dict[str, int]:
         """The number of rounds that have ended by now, by fate (`FATES`)."""
@@ -119,12 +105,13 @@ class ClientRounds:
         delivered = yield from self._there(clients, ref, round_number, server, policy or UNLIMITED)
         least = self._values.min_updates
         if policy is not None:
-            self._rounds += 1
+            self._dispatcher.fates.closed()
             least = max(least, policy.least_updates or 0)
         if delivered.clients.size < least and (policy is not None or least <= clients.size):
             self._observations.drop(delivered.clients, delivered.active_j)
             if policy is not None and (delivered.clients.size or policy.least_updates):
-                self._give_up(delivered.clients.size, ref.version, round_number, server, least)
+                about = {"version": ref.version, "round": round_number}
+                self._dispatcher.give_up(server, delivered.clients.size, least, about)
             delivered = delivered.take(np.zeros(delivered.clients.size, dtype=bool))
         self._dispatcher.fates.received(server, delivered.active_j)
         if self._needs_losses:
@@ -218,14 +205,6 @@ class ClientRounds:
         self._observations.finished(cohort.reports(there))
         arrived = delivered(there)
         return Delivered.join([arrived, *carried]) if carried else arrived
-
-    def _give_up(
-        self, updates: int, version: int, round_number: int, server: ServerId, least: int
-    ) -> None:
-        """A server gives a round up that has fewer updates than `least`."""
-        self._given_up += 1
-        about = {"version": version, "round": round_number, "value": float(updates)}
-        self._servers.note(server, "given_up", {"needed": least}, **about)
 
     def _begin(
         self,

@@ -343,6 +343,11 @@ class Dispatcher:
             self._next_message(client)
         return message.done
 
+    def give_up(self, server: ServerId, updates: int, least: int, about: dict[str, int]) -> None:
+        """A server gives a round up that has fewer updates than `least`."""
+        self.fates.give_up()
+        self._servers.note(server, "given_up", {"needed": least}, value=float(updates), **about)
+
     def close(self, now_s: float) -> list[Rows]:
         """The run ends: books waits, then writes rows of everything in progress."""
         under_way = self.booking.close(now_s)

@@ -19,6 +19,9 @@ FATES = (*CAUSES, "arrived", "lost", "unheard")
 """What broke a round off; or its update arrived, a message of it was lost for good, or its server
 failed meanwhile or before it had passed the update on."""
 
+MOST_GIVEN_UP = 0.5
+"""Up to this share of all rounds may be given up."""
+
 
 class Fates:
     """Counts the rounds of this many clients by fate; queries do not count.
@@ -38,6 +41,7 @@ class Fates:
         self.given_up_s: FloatArray = np.full(clients, -np.inf)
         self._waits = self._shortened = 0
         self._first_shortened_s: float | None = None
+        self._closed = self._given_up = 0
         # Joules of the updates that each edge server has received, not yet passed on to the cloud.
         self._unreported: dict[ServerId, list[FloatArray]] = {}
 
@@ -78,8 +82,23 @@ class Fates:
             if self._first_shortened_s is None:
                 self._first_shortened_s = closed_s
 
+    def closed(self) -> None:
+        """A round of a server has closed."""
+        self._closed += 1
+
+    def give_up(self) -> None:
+        """It had too few updates."""
+        self._given_up += 1
+
     def warnings(self) -> Iterator[Notice]:
-        """A warning if failures have shortened waits."""
+        """Warnings if failures have shortened waits, or most rounds were given up."""
+        if self._given_up > MOST_GIVEN_UP * self._closed:
+            message = (
+                f"{self._given_up} of {self._closed} rounds were given up, because fewer updates"
+                " than needed had arrived: their seconds, joules and bytes count, but not their"
+                " updates"
+            )
+            yield notice("mostly_given_up", message, self._given_up)
         if self._shortened:
             message = (
                 f"{self._shortened} of {self._waits} times the server stopped waiting for clients"

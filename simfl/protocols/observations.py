@@ -94,9 +94,12 @@ class _OfEdges:
 
 
 class _OnTheirWay:
-    """Uploads of closed rounds."""
+    """Uploads of closed rounds, and the counts of dropped ones (`Observations`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, clients: int) -> None:
+        self.dropped: IntArray = np.zeros(clients, dtype=np.int64)
+        self.dropped_late = 0
+        self.dropped_active_j = 0.0
         self._waiting: list[tuple[ClientReports, bool]] = []
 
     def add(self, reports: ClientReports, *, dropped: bool) -> None:
@@ -118,12 +121,7 @@ class _OnTheirWay:
 
 
 class Observations:
-    """Columns over clients and edge servers, updated as uploads arrive.
-
-    `dropped` (clients,): finished rounds whose update was dropped, because it came too late or
-    because its round was given up; `dropped_late`: how many came too late; `dropped_active_j`: the
-    joules above idle power of all of them.
-    """
+    """Columns over clients and edge servers, updated as uploads arrive."""
 
     def __init__(
         self,
@@ -151,15 +149,27 @@ class Observations:
             np.full(edges + 1, np.nan),
         )
         self._latencies = Latencies(estimator, edges + 1)
-        self._on_their_way = _OnTheirWay()
-        self.dropped: IntArray = np.zeros(clients, dtype=np.int64)
-        self.dropped_late = 0
-        self.dropped_active_j = 0.0
+        self._on_their_way = _OnTheirWay(clients)
 
     @property
     def participations(self) -> IntArray:
         """Finished rounds per client."""
         return self._clients.participations
+
+    @property
+    def dropped(self) -> IntArray:
+        """Of these, rounds whose update came too late, or whose round was given up."""
+        return self._on_their_way.dropped
+
+    @property
+    def dropped_late(self) -> int:
+        """How many came too late."""
+        return self._on_their_way.dropped_late
+
+    @property
+    def dropped_active_j(self) -> float:
+        """Joules above idle power of all dropped ones."""
+        return self._on_their_way.dropped_active_j
 
     @property
     def data_share(self) -> FloatArray:
@@ -201,12 +211,12 @@ class Observations:
             self.finished(reports)
             if dropped:
                 self.drop(reports.clients, reports.active_j)
-                self.dropped_late += reports.clients.size
+                self._on_their_way.dropped_late += reports.clients.size
 
     def drop(self, clients: IntArray, active_j: FloatArray) -> None:
         """Finished rounds, whose updates are dropped."""
-        np.add.at(self.dropped, clients, 1)
-        self.dropped_active_j += float(active_j.sum())
+        np.add.at(self._on_their_way.dropped, clients, 1)
+        self._on_their_way.dropped_active_j += float(active_j.sum())
 
     def losses(self, clients: IntArray, loss: FloatArray) -> None:
         """Clients have reported the mean loss on their data of the model that they received."""

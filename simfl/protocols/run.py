@@ -80,7 +80,7 @@ class Run:
         seen, dispatcher = self.observations, Dispatcher(world, log, clock, presence, self._servers)
         queries = Queries(world, values, dispatcher, seen, data, streams, clock)
         self._client_rounds = ClientRounds(
-            setting, dispatcher, presence, queries, values, deciders, seen, data, self._servers
+            setting, dispatcher, presence, queries, values, deciders, seen, data
         )
         self.forwards = Broadcasts(world, values, dispatcher, clock)
         self._scheduler = Scheduler(deciders.scheduling, self._servers, seen, streams, clock)

@@ -19,9 +19,9 @@ class StallGuard:
             raise Stalled(
                 f"{MOST_FAILURES} rounds in a row brought no update: messages are lost, clients"
                 " leave, crash, run out of battery or miss the deadline before they finish, or"
-                " fewer are selected than the algorithm or patience.least_updates needs; check"
-                " decisions.selection, the protocol's patience and the population's availability,"
-                " message_loss, leaving, faults and batteries"
+                " fewer are selected than the algorithm needs, or arrive than"
+                " patience.least_updates; check decisions.selection, the protocol's patience and"
+                " the population's availability, message_loss, leaving, faults and batteries"
             )
 
     def crash(self) -> None:
