@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+import simfl
 from simfl.algorithms.fedavg import FedAvg
 from simfl.algorithms.fednova import FedNova
 from simfl.learning.job import LocalTraining
@@ -151,3 +152,19 @@ def _ran(folder: Path, algorithm: str, local: dict[str, Any], **changes: Any) ->
     own = {key: one for key, one in local.items() if algorithm != "none" or key != "learning_rate"}
     scenario = small(algorithm={"name": algorithm, "local": own}, **changes)
     return folder, simulated(scenario, folder, **options)[1]
+
+
+def test_contributions_are_those_of_whole_training(tmp_path: Path) -> None:
+    """What a client reaches alone does not depend on how much it does for the others."""
+    found = [
+        simfl.run(
+            small(
+                algorithm={"name": "fedavg", "local": local, "contributions": {"rounds": 2}},
+                evaluate={"measures": ["collaborative_fairness"]},
+            ),
+            tmp_path / str(place),
+        ).clients["contribution"]
+        for place, local in enumerate((HALF, LOCAL))
+    ]
+
+    assert found[0].notna().all() and found[0].equals(found[1])
