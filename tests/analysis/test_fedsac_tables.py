@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fedsac
@@ -377,3 +378,16 @@ def test_an_undefined_correlation_is_told_once(capsys: pytest.CaptureFixture[str
     assert "| some     | 91.00 ± 1.41 (2/3) |" in said
     assert said.count("undefined") == 1 and "d, none: the correlation is undefined" in said
     assert "standalone" not in said
+
+
+def test_rewards_are_compared_with_what_clients_reach_alone() -> None:
+    """Three of four get more; one gets what it reaches alone, which is no more."""
+    clients = pd.DataFrame(
+        {"reward_accuracy": [0.5, 0.6, 0.7, 0.9], "contribution": [0.4, 0.6, 0.6, 0.8]}
+    )
+
+    found = fedsac._by_client(SimpleNamespace(clients=clients))
+
+    assert found["above_contribution_share"] == 0.75
+    assert found["reward_range"] == pytest.approx(0.4)
+    assert found["contribution of client 3"] == 0.8
