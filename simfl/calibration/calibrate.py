@@ -9,6 +9,7 @@ from statistics import median
 
 import numpy as np
 
+from simfl.calibration.clock_power import ALIKE_HZ, clock_of, is_sweep, training_draws
 from simfl.calibration.computing import (
     WORK_KEYS,
     ComputingFit,
@@ -31,12 +32,11 @@ from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.streams import Streams
 from simfl.system.accelerator import Accelerator
 from simfl.system.catalogue import Catalogue, Profile
+from simfl.system.cpu import Cpu
 from simfl.system.device import Device
 from simfl.system.link import FixedRateLink
 from simfl.system.uncertainty import Calibrated
 
-ALIKE_HZ = 1.01
-"""Clock frequencies within this factor count as equal."""
 PARTIAL = ("RAPL", "NVML")
 """How the names of meters begin that see only a part of a device."""
 IDLE_ABOVE = 1.2
@@ -275,23 +275,33 @@ def _clock(
 ) -> float | None:
     """The clock frequency for which a twin's seconds and watts hold; None is the highest.
 
-    It is that of the measured watts, or the base's if some of its figures are kept. Raises
-    ScenarioError for watts at another clock.
+    It is the highest of the measured watts, or the base's if some of its figures are kept. Raises
+    ScenarioError for watts at another clock, unless they tell how a CPU's fall with it.
     """
-    training = [one for one in measured.draws if one.device == name and one.state == "train"]
+    training = training_draws(measured, name)
     processor, top_hz = profile.values["processor"], device.processor.frequency_max_hz
-    clocks = [one.clock_hz or top_hz for one in training]
+    clocks = [clock_of(one, device) for one in training]
     its_hz: float | None = processor.get("measured_hz")
     stays = not computed or (not training and "power_active_w" in processor)
     if its_hz is not None and stays:
         clock_hz = its_hz
     else:
         clock_hz = max(clocks, default=top_hz)
+    falls = isinstance(device.processor, Cpu) and is_sweep(clocks)
     for one, hz in zip(training, clocks, strict=True):
-        if not clock_hz / ALIKE_HZ <= hz <= clock_hz * ALIKE_HZ:
-            accepted = f"{clock_hz:g} where there are watts: a profile holds those of one clock"
+        if not falls and is_sweep([hz, clock_hz]):
+            accepted = f"{clock_hz:g} where there are watts: {_one_clock(device)}"
             raise measured.wrong(one.line, "clock_hz", hz, accepted)
     return None if clock_hz * ALIKE_HZ >= top_hz else clock_hz
+
+
+def _one_clock(device: Device) -> str:
+    """Why a device's watts are of one clock."""
+    if isinstance(device.processor, Accelerator):
+        return (
+            "an accelerator's profile holds those of one; give rows of another mode another device"
+        )
+    return "the base's seconds or watts are of this one"
 
 
 def _kept_fixed_time(

@@ -7,7 +7,8 @@ from statistics import median
 
 import numpy as np
 
-from simfl.calibration.measurements import Measurements
+from simfl.calibration.clock_power import at_clock, clock_of, clock_powers
+from simfl.calibration.measurements import Draw, Measurements
 from simfl.calibration.posterior import Posterior
 from simfl.calibration.power import ACTIVE, IDLE, LEAST_W
 from simfl.calibration.terms import Rows
@@ -44,10 +45,10 @@ def about_fit(rows: Rows, fit: Posterior, names: Sequence[str]) -> list[str]:
     found = []
     for place, name in enumerate(names):
         own = rows.thing == place
-        pairs = zip(rows.line[own], rows.measured[own], fitted[own], strict=True)
-        found.append(
-            _unlike_fit(name, "seconds", [(int(a), float(b), float(c)) for a, b, c in pairs])
+        its = zip(
+            rows.line[own].tolist(), rows.measured[own].tolist(), fitted[own].tolist(), strict=True
         )
+        found.append(_unlike_fit(name, "seconds", list(its)))
     return [one for one in found if one]
 
 
@@ -61,27 +62,30 @@ def about_watts(
 
     An accelerator's training watts differ by how much it waits, so that single rows tell nothing.
     """
+    falls = clock_powers(measured, devices)
     for twin in twins:
         device = devices[twin.name]
         figures = {one.key: one for one in twin.figures}
-        base_w = max(device.power_idle_w, LEAST_W)
-        base = {
-            "idle": base_w,
-            "train": base_w + max(device.computing_w(clocks[twin.name]), LEAST_W),
-        }
         rows = {
             state: [one for one in measured.draws if (one.device, one.state) == (twin.name, state)]
-            for state in base
+            for state in ("idle", "train")
         }
         for state, key in (("idle", IDLE.key), ("train", ACTIVE.key)):
             if not rows[state]:
                 continue
-            ratio = median(one.watts for one in rows[state]) / base[state]
+            ratio = median(one.watts / _base_w(device, one) for one in rows[state])
             if said := _unlike_base(twin.name, f"watts ({state})", ratio, device.name):
                 yield said
             if state == "train" and isinstance(device.processor, Accelerator):
                 continue
-            its = [(one.line, one.watts, figures[key].value) for one in rows[state]]
+            its = [
+                (
+                    one.line,
+                    one.watts,
+                    figures[key].value * at_clock(falls, one, device, clocks[twin.name]),
+                )
+                for one in rows[state]
+            ]
             if said := _unlike_fit(twin.name, f"watts ({state})", its):
                 yield said
         if rows["idle"] and rows["train"]:
@@ -91,6 +95,14 @@ def about_watts(
                     f"{twin.name}: training draws {active_w:.3g} W and idling {idle_w:.3g} W, so"
                     " training costs next to no energy; are both the whole device's, by one meter?"
                 )
+
+
+def _base_w(base: Device, row: Draw) -> float:
+    """What a base draws in the state and at the clock of a row."""
+    idle_w = max(base.power_idle_w, LEAST_W)
+    if row.state == "idle":
+        return idle_w
+    return idle_w + max(base.computing_w(clock_of(row, base)), LEAST_W)
 
 
 def _unlike_base(name: str, column: str, ratio: float, base: str) -> str:

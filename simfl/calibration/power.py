@@ -2,7 +2,7 @@
 
 Each is fitted by itself: how much watts differ from model to model says nothing of how far idle
 ones are off, and the other way round. An accelerator's training has two: while it computes, and
-during the fixed time of a step, in which it may wait for its host.
+during the fixed time of a step, in which it may wait for its host. A CPU's falls with its clock.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from simfl.calibration.clock_power import METER, ClockPower, at_clock, clock_powers
 from simfl.calibration.computing import subjects_of
 from simfl.calibration.held_out import LEAST_SHARE
 from simfl.calibration.measurements import Measurements
@@ -30,10 +31,9 @@ ACTIVE = Term("active", "processor.power_active_w", "W", per_unit=True)
 """Of the whole device."""
 WAITING = Term("waiting", "processor.stall_utilization", "", per_unit=True)
 """Of the whole device in the fixed time of steps; the figure is the share beyond idle power."""
+STATIC = "processor.power_static_w"
 FACTOR = 3.0
 """Spread of idle power, and of what training adds to it, around the base profile's."""
-METER = 0.05, 0.5
-"""Scatter of a wattmeter's readings of one state, and the spread of that."""
 MODELS = 0.12, 0.7
 """The same of models that keep one device as busy as each other: 4 to 38 % with 90 %."""
 AS_BUSY = 0.5
@@ -52,7 +52,8 @@ def power_figures(
     model: str | None = None,
 ) -> dict[str, list[Figure]]:
     """Idle power of every device that has watts, and that of the whole device while it trains a
-    model that was not measured; of accelerators whose rows tell it also their stall utilization.
+    model that was not measured; of accelerators whose rows tell it also their stall utilization,
+    of CPUs with training watts their static power.
 
     `devices` are the bases, `clocks` those that the twins' watts hold for, None the highest;
     `fixed` is the share of a row's seconds, by its line, that is the fixed time of steps and
@@ -89,6 +90,9 @@ def power_figures(
     )
     idle_w = np.array([max(devices[name].power_idle_w, LEAST_W) for name in names])
     added_w = np.array([max(devices[name].computing_w(clocks[name]), LEAST_W) for name in names])
+    falls = clock_powers(measured, devices)
+    for row, one in enumerate(draws):
+        rows.amounts[row] *= at_clock(falls, one, devices[one.device], clocks[one.device])
     rng = Streams(0).generator("calibration.power")
     active_w = idle_w + added_w
     waiting_w = np.sqrt(idle_w * active_w)
@@ -109,7 +113,7 @@ def power_figures(
         own = replace(rows.only(chosen), amounts=rows.amounts[chosen, :count])
         refuse_implausible(str(measured.path), "watts", own, prior, bases)
         fits.append(posterior(own, prior, rng))
-    return {
+    found = {
         name: _figures(
             fits[0] if place in thing[~trains] else None,
             fits[1] if place in thing[trains] else None,
@@ -121,6 +125,10 @@ def power_figures(
         )
         for place, name in enumerate(names)
     }
+    for name, fall in falls.items():
+        idle, active = found[name]
+        found[name].append(_static(fall, idle, active, clocks[name]))
+    return found
 
 
 def _figures(
@@ -173,6 +181,14 @@ def _figures(
         ),
         *waiting,
     ]
+
+
+def _static(fall: ClockPower, idle: Figure, active: Figure, clock_hz: float | None) -> Figure:
+    """Static power of a CPU whose idle and active watts these are at a clock, None the highest."""
+    at_hz = clock_hz or fall.processor.frequency_max_hz
+    added_w = np.append(active.value - idle.value, active.draws - idle.draws)
+    static_w = fall.static_w(added_w, at_hz)
+    return Figure(STATIC, "W", float(static_w[0]), static_w[1:], fall.origin)
 
 
 def _rows_of(measured: Measurements, model: str) -> Measurements | None:

@@ -149,10 +149,10 @@ class Cpu(MeasuredProcessor):
                 )
             if self.power_idle_w is None:
                 raise MissingCost("power_idle_w")
-            powered = (busy + self.stall_utilization * waiting) / (busy + waiting)
-            active_w = (self.power_active_w - self.power_idle_w) / (self.cores * powered)
+            powered_cores = float(self.powered_cores(clock_hz))
+            active_w = (self.power_active_w - self.power_idle_w) / powered_cores
             if active_w < self.power_static_w:
-                least_w = self.power_idle_w + self.power_static_w * self.cores * powered
+                least_w = self.power_idle_w + self.power_static_w * powered_cores
                 raise ValueError(
                     f"power_active_w: found {self.power_active_w:g}, accepted: at least"
                     f" {least_w:.4g}, power_idle_w and power_static_w of every core that is powered"
@@ -193,6 +193,17 @@ class Cpu(MeasuredProcessor):
     def counts_bits(self) -> bool:
         """If `cycles_per_bit` is given."""
         return self.cycles_per_bit is not None
+
+    def powered_cores(self, frequency_hz: ArrayLike) -> FloatArray:
+        """How many cores draw power while all train: those waiting for memory count
+        `stall_utilization`.
+        """
+        busy = (1.0 - self.memory_bound) / np.asarray(frequency_hz, dtype=float)
+        waiting = self.memory_bound / self.frequency_max_hz
+        cores: FloatArray = (
+            self.cores * (busy + self.stall_utilization * waiting) / (busy + waiting)
+        )
+        return cores
 
     def power_law(self) -> tuple[float, float] | None:
         """The configured law, or the least-squares fit to a measured table."""

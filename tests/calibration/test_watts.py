@@ -282,7 +282,8 @@ def test_meters_that_see_a_part_or_not_the_same_are_warned_of(tmp_path: Path) ->
     def warnings(idle: str, training: str) -> list[str]:
         rows = [f'pi,idle,2.0,"{idle}"', f'pi,train,5.0,"{training}"']
         path = file_of(tmp_path, rows, f"{STATES},meter")
-        return calibrate(path, ["rpi_4b"]).warnings
+        told = calibrate(path, ["rpi_4b"]).warnings
+        return [one for one in told if "power_static_w" not in one]
 
     assert warnings("wall plug", "wall plug") == warnings("", "wall plug") == []
     (partial,) = warnings(part, part)
