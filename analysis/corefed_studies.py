@@ -160,7 +160,7 @@ def splits(study: Study) -> pd.DataFrame:
             (data, baseline, seed, "distance", _distance(own))
             for (data, seed), own in values[values["name"] == baseline].groupby(["data", "seed"])
         ]
-        found += [values, pd.DataFrame(distances, columns=COLUMNS)]
+        found += [one for one in (values, pd.DataFrame(distances, columns=COLUMNS)) if len(one)]
     if not found:
         return pd.DataFrame(columns=COLUMNS)
     values = pd.concat(found, ignore_index=True)
