@@ -250,7 +250,7 @@ def model_digest(content: RecordDict) -> bytes:
 
 
 def _has_arrays(content: RecordDict) -> bool:
-    return any(map(len, content.array_records.values()))
+    return any(one.data for record in content.array_records.values() for one in record.values())
 
 
 def _bytes_in(content: RecordDict) -> Iterator[bytes]:

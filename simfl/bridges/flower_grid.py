@@ -431,6 +431,7 @@ class SimulatedGrid(Grid):
         version.
         """
         if any(one.masked for one in self._fresh) and not self._values.model_made():
+            self._values.left_out(len(self._fresh))
             self._fresh.clear()
 
     def _aggregated(self, *, measured: bool = False) -> Process:

@@ -68,6 +68,9 @@ WHERE = frozenset(
 """Other words in a name that only say where the figure was measured."""
 
 
+BROKEN = 3
+"""An app is broken if so many clients fail at a kind of message that has never worked."""
+
 OF_A_GROUP = 5
 """Added to the rank of a group's figure, such as a strategy's `{"accuracy": {"mnist": 0.9}}`."""
 
@@ -124,6 +127,7 @@ class AppValues(TimingOnly):
         self._counts = {"asked": 0, "trained": 0, "reused": 0}
         self._client_s = 0.0
         self._errors: list[str] = []
+        self._failed: dict[str, set[int]] = {}
         self._lacking: dict[int, float] = {}
         self._doubts: dict[str, str] = {}
         self._heard: set[str] = set()
@@ -209,12 +213,13 @@ class AppValues(TimingOnly):
                 reply, after = self._app.call_client(message, client, self._clients, state)
         except (Exception, SystemExit) as error:  # an app may raise anything, or exit
             place = place_in(self._app.folder, error)
-            if kind not in self._seen_kinds:  # an app that has never worked is broken
+            if self._broken(kind, client):
                 raise AppFailed(
                     f"the ClientApp failed at its first {kind!r} message: {place}"
                 ) from error
             self._errors.append(f"client {client}: {place}")
-            reply, after = refused(message, CLIENT_APP_RAISED, place), state
+            reason = f"{type(error)}:<'{error}'>"  # as Flower says it
+            reply, after = refused(message, CLIENT_APP_RAISED, reason), state
             return Answer(reply, size_bytes(reply, 0), after, self._work.broken_off(kind, call))
         finally:
             self.answering = False
@@ -226,14 +231,17 @@ class AppValues(TimingOnly):
             self._errors.append(f"client {client}: its own error {code}: {reason}")
             reply = refused(message, code, reason)
             return Answer(reply, size_bytes(reply, 0), after, self._work.broken_off(kind, call))
-        examples = numbers(reply.content).get("num-examples")
+        examples, declines = numbers(reply.content).get("num-examples"), _declines(message, reply)
+        if declines and examples is None:
+            examples = 0.0
         try:
-            idle = not call.passes and _brings_back(message, reply)
+            idle = not call.passes and (declines or _brings_back(message, reply))
             work = self._work.of(kind, call, examples, idle=idle)
         except UnknownWork as error:
             declare = (
                 f"declare it, as by --set protocol.work.{kind}.dense=1e6, the operations of an"
-                " example's forward pass (docs/flower.md)"
+                " example's forward pass, and traffic_bytes and update, without which devices that"
+                " were calibrated with these are several times too fast (docs/flower.md)"
             )
             say = f"have the answer say it, or declare protocol.work.{kind}.examples"
             advice = say if kind in self._work.declared else declare
@@ -248,6 +256,17 @@ class AppValues(TimingOnly):
             "work": (work.examples, work.steps, work.memory_bytes),
             "model": tuple(getattr(work.model, one.name) for one in fields(ModelWork)),
         }
+
+    def _broken(self, kind: str, client: int) -> bool:
+        """Whether the app is broken: so many clients have failed at a kind that has never worked.
+
+        Single ones may fail, wherever they are asked. In secure aggregation a dropout makes others
+        fail.
+        """
+        failed = self._failed.setdefault(kind, set())
+        failed.add(client)
+        works = kind in self._seen_kinds or kind.startswith(KEYS_ALONE)
+        return not works and len(failed) >= min(BROKEN, self._clients)
 
     def _priced(self, kind: str, kept: Mapping[str, Any]) -> MessagesWork:
         """The work of an answer: as counted when it was computed, or as declared now."""
@@ -362,6 +381,13 @@ class AppValues(TimingOnly):
             if not called:
                 continue
             value = metrics[called[0]]
+            if not np.isfinite(value) and self._finite():
+                self._found.add(figure)
+                self._doubts[f"{figure} finite"] = (
+                    f"{figure} ({called[0]} of {origin}) was {value}, though the model is finite:"
+                    " a client without test data?"
+                )
+                return None
             self._found.add(figure)
             if len(called) > 1:
                 others = ", ".join(called[1:])
@@ -370,6 +396,13 @@ class AppValues(TimingOnly):
                 self._doubts["share"] = f"accuracy ({called[0]}) is no share: it was {value:.6g}"
             return value
         return None
+
+    def _finite(self) -> bool:
+        """Whether the server's model is known and finite."""
+        arrays = [np.asarray(one) for one in self._weights.values()]
+        return bool(arrays) and all(
+            np.isfinite(one).all() for one in arrays if one.dtype.kind in "fc"
+        )
 
     def _not_found(self) -> Iterator[str]:
         """Messages about requested metrics that nobody measured, and about metrics without an
@@ -380,6 +413,14 @@ class AppValues(TimingOnly):
             if name is not None and figure not in self._found:
                 yield f"protocol.{figure} is {name!r}, no metric that was measured ({measured})"
         tested = dict.fromkeys((one for one in self._heard if not one.startswith("train.")), 0.0)
+        trained = [one for one in self._heard if one.startswith("train.")]
+        reported = sorted(_ranks(dict.fromkeys(trained, 0.0), "accuracy"))
+        if not tested and reported and self._named.accuracy is None:
+            key = reported[0].removeprefix("train.")
+            yield (
+                f"nobody evaluated a version: the column accuracy is empty; clients report"
+                f" {', '.join(reported)} in training: --set protocol.accuracy={key}"
+            )
         others = sorted(tested.keys() - _ranks(tested, "loss").keys())
         if others and self._named.accuracy is None and "accuracy" not in self._found:
             yield f"no metric is called an accuracy ({', '.join(others)}): the column is empty"
@@ -483,6 +524,13 @@ def _ranks(metrics: Mapping[str, float], figure: str) -> dict[str, int]:
         return 4 if any(one.endswith(words) for one in parts) else None
 
     return {one: found for one in sorted(metrics) if (found := rank(one)) is not None}
+
+
+def _declines(message: Message, reply: Message) -> bool:
+    """Whether a client that should train answers without a model, masked or not."""
+    trains = message.metadata.message_type.partition(".")[0] == "train"
+    asked = trains and has_model(message.content) and secure_stage(message.content) is None
+    return asked and not has_model(reply.content)
 
 
 def _brings_back(message: Message, reply: Message) -> bool:

@@ -10,6 +10,7 @@ request.
 from __future__ import annotations
 
 import copy
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -65,6 +66,13 @@ class Call:
     optimizers: dict[int, float] = field(default_factory=dict)
 
 
+class _Nesting(threading.local):
+    """Where a thread is: how many modules' calls deep, and whether a call is being counted."""
+
+    depth = 0
+    counting = False
+
+
 class CallCounter:
     """Counts calls, and caches each form's work and memory per row (None: could not be counted)."""
 
@@ -75,27 +83,30 @@ class CallCounter:
     @contextmanager
     def watching(self, *, operations: bool = False) -> Iterator[Call]:
         """Counts until the end of the block; with `operations`, every single operation, too."""
-        call, depth, counting = Call(), 0, False
+        call, nesting = Call(), _Nesting()
+        own_thread, one_at_a_time = threading.get_ident(), threading.Lock()
 
         def enter(module: nn.Module, given: Any) -> None:
-            nonlocal depth
-            depth += not counting
+            nesting.depth += not nesting.counting
 
         def leave(module: nn.Module, given: Any, *others: Any) -> None:
-            nonlocal depth, counting
-            if counting:
+            if nesting.counting:
                 return
-            depth -= 1
+            nesting.depth -= 1
             named, made = others if len(others) == 2 else ({}, None)  # a failed call has no result
-            if depth == 0 and made is not None and next(module.parameters(), None) is not None:
-                counting = True
-                try:
+            if nesting.depth or made is None or next(module.parameters(), None) is None:
+                return
+            nesting.counting = True
+            try:
+                with one_at_a_time:
                     self._seen(call, module, given, named, made)
-                finally:
-                    counting = False
+                    if threading.get_ident() != own_thread:
+                        call.operations = None  # other threads' operations are not seen
+            finally:
+                nesting.counting = False
 
         def multiplied(name: str, flops: int, given: tuple[Any, ...], made: Any) -> None:
-            if not counting and call.operations is not None:
+            if not nesting.counting and call.operations is not None:
                 call.operations[_kind(name, given)] += flops
 
         def stepped(optimizer: torch.optim.Optimizer, *_: Any) -> None:

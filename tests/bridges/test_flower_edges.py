@@ -292,8 +292,8 @@ def test_an_error_is_the_apps_own_and_costs_what_was_computed(tmp_path: Path) ->
     own = "from flwr.app import Error\n        return Message(Error(77, 'mine'), reply_to=message)"
     ends = {
         own: (77, "mine", 3),
-        "raise RuntimeError('late')": (2, "RuntimeError: late", 2),
-        "raise SystemExit(3)": (2, "SystemExit: 3", 2),
+        "raise RuntimeError('late')": (2, "<class 'RuntimeError'>:<'late'>", 2),
+        "raise SystemExit(3)": (2, "<class 'SystemExit'>:<'3'>", 2),
     }
     for number, (end, (code, reason, turns)) in enumerate(ends.items()):
         once = tmp_path / f"once{number}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -213,6 +215,25 @@ def test_a_module_that_takes_no_single_row_is_counted_by_its_operations(
     assert (work.examples, work.steps) == (2 * STEP, 2)
     assert work.model.dense == pytest.approx(PER_ROW.dense)
     assert work.model.convolution == pytest.approx(PER_ROW.convolution * 2 / 3)  # no images' part
+
+
+def test_passes_side_by_side_are_all_counted() -> None:
+    """In threads that wait for each other in the midst of their passes."""
+    together = Barrier(3)
+
+    class Waiting(Net):
+        def forward(self, images: Tensor) -> Tensor:
+            together.wait(10.0)
+            made = super().forward(images)
+            together.wait(10.0)
+            return made
+
+    counter, net = CallCounter(), Waiting()
+    with counter.watching(operations=True) as call, ThreadPoolExecutor(3) as pool:
+        list(pool.map(net, [torch.zeros(2, 3, 8, 8)] * 3))
+
+    assert sum(one.trained + one.looked for one in call.passes.values()) == 6
+    assert call.operations is None
 
 
 def test_hooks_are_gone_afterwards() -> None:

@@ -177,6 +177,8 @@ def test_a_sum_that_nobody_unmasks_is_no_version(tmp_path: Path) -> None:
 
     assert done.rounds["round"].tolist() == [0, 2]
     assert done.rounds["participants"].tolist() == [CLIENTS, CLIENTS]
+    (warning,) = [one for one in done.warnings if one.kind == "left_out_updates"]
+    assert warning.count == 2 * (CLIENTS - 2)
 
 
 def test_it_warns_that_masks_are_free(done: LoadedRun) -> None:
