@@ -18,6 +18,7 @@ from simfl.assembly.unread import held, told
 from simfl.common.files import DataMissing
 from simfl.scenario.shipped import shipped_scenarios
 from simfl.scenario.yaml_source.error import ScenarioError
+from simfl.system.catalogue import shipped_folder
 from tests.decisions.views import client_view
 from tests.small import SEMI_ASYNCHRONOUS, small
 
@@ -141,6 +142,17 @@ def unread(scenario: Scenario) -> dict[str, str]:
             {"population": {"groups": [BOARDS | {"batteries": {}}]}},
             "population.groups.0.batteries",
             "rpi_4b has no battery",
+        ),
+        (
+            {
+                "population": {
+                    "groups": [
+                        BOARDS | {"device": "jetson_tx2", "mode": "MaxN", "batteries": {}},
+                    ]
+                }
+            },
+            "population.groups.0.batteries",
+            "jetson_tx2 has no battery",
         ),
         (
             {"population": {"groups": [PHONES | {"batteries": {}}], "batteries": {}}},
@@ -375,3 +387,16 @@ def test_the_run_in_which_clients_train_alone_is_without_them_too() -> None:
 
     assert baseline is not None
     assert unread(Scenario.from_mapping(yaml.safe_load(baseline.resolved.to_yaml()))) == {}
+
+
+def test_batteries_of_devices_in_a_mode_are_read(tmp_path: Path) -> None:
+    """The device's own profile says that it has one."""
+    profile = yaml.safe_load((shipped_folder() / "jetson_tx2.yaml").read_text(encoding="utf-8"))
+    profile["battery_j"] = 2e5
+    profile["unverified"].append("battery_j")
+    (tmp_path / "drone.yaml").write_text(yaml.safe_dump(profile), encoding="utf-8")
+    group = BOARDS | {"device": "drone", "mode": "MaxN", "batteries": {}}
+
+    found = unread(one_server(population={"groups": [group], "profiles": [str(tmp_path)]}))
+
+    assert "population.groups.0.batteries" not in found

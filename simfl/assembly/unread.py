@@ -210,11 +210,12 @@ def _batteries(one: Composition, place: int, group: Any) -> Found:
     keys = ("population", "groups", place, "batteries")
     if getattr(group, "batteries", 1) is None:
         yield keys, "null: the group uses population.batteries"
-    elif hasattr(group, "batteries") and not _has_battery(one.world, group.device):
+    elif hasattr(group, "batteries") and not _has_battery(one.world, group):
         yield keys, f"{group.device} has no battery"
 
 
-def _has_battery(world: World, name: str) -> bool:
+def _has_battery(world: World, group: Any) -> bool:
+    name = group.device if group.mode is None else f"{group.device}.{group.mode}"
     return any(device.battery_j is not None for device in world.devices if device.name == name)
 
 

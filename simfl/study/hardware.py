@@ -190,6 +190,7 @@ def _moved(table: pd.DataFrame, drawn: pd.DataFrame, metric: str) -> tuple[pd.Da
     value = mean * (after / before) if by_ratio else mean + (after - before)
     # If the machines change nothing, rounding must not either.
     value = np.where(after == before, mean, value)
+    value = np.clip(value, *bounds_of(metric))
     return ended.assign(value=value), by_ratio
 
 

@@ -149,7 +149,8 @@ def percent_as_ratio(patience: object) -> Iterator[tuple[str, str]]:
     ratio = getattr(patience, "over_selection", 1.0)
     if ratio > _MOST_OVER_SELECTION:
         told = f"found {ratio:g}: a round closes when one client in {ratio:g} has reported"
-        yield "over_selection", f"{told}; in percent? then {ratio / 100:g}"
+        meant = ratio / 100 if ratio >= 100 else 1 + ratio / 100
+        yield "over_selection", f"{told}; in percent? then {meant:g}"
 
 
 def hours_as_seconds(part: Any) -> Iterator[tuple[str, str]]:

@@ -276,6 +276,18 @@ def test_what_cannot_be_drawn_is_refused(
         session(tmp_path, **changes)
 
 
+def test_an_amount_that_may_be_nothing_is_not_less_on_any_machine() -> None:
+    """Rounds that were wasted: on some machines none, so that differences are taken, not ratios."""
+    table, drawn = (
+        one.rename(columns={"time_s": "wasted_rounds"})
+        for one in tables(np.array([[1.0, 9.0]]), np.array([[0.0, 2.0, 0.0, 3.0] * 5]))
+    )
+
+    (one,) = hardware_intervals(table, drawn, "wasted_rounds").to_dict("records")
+
+    assert one["low"] == 0.0 < one["high"]
+
+
 def tables(plain: np.ndarray, drawn: np.ndarray) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Tables of runs of these seconds: (settings, seeds) and (settings, draws)."""
     found = []
