@@ -367,7 +367,16 @@ BAD: list[Bad] = [
         "more updates needed than clients of an edge server",
         {"protocol": {"name": "hierarchical", "patience": {"least_updates": 3}}},
         "protocol.patience.least_updates",
-        "found 3, accepted: at most 2, the most clients of an edge server",
+        "found 3, accepted: at most 2, the fewest clients of an edge server",
+    ),
+    Bad(
+        "more updates needed than the smallest edge server has clients",
+        {
+            "population.clients": 7,
+            "protocol": {"name": "hierarchical", "patience": {"least_updates": 4}},
+        },
+        "protocol.patience.least_updates",
+        "found 4, accepted: at most 3, the fewest clients of an edge server",
     ),
     Bad(
         "waiting for more than edge servers' clients",

@@ -433,6 +433,12 @@ class Unpriced(Algorithm):
         brief = super().brief(network, state, client, held)
         return one_epoch(brief) if client % 2 else brief
 
+class Partly(Algorithm):
+    def brief(self, network, state, client, held):
+        brief = super().brief(network, state, client, held)
+        local = replace(brief.recipe.local, epochs=2)
+        return replace(brief, recipe=replace(brief.recipe, local=local))
+
 class Priced(Unpriced):
     def price(self, network, client, version):
         price = super().price(network, client, version)
@@ -454,6 +460,10 @@ def test_less_local_work_has_a_price_of_its_own(tmp_path: Path) -> None:
         PartMisbehaves, match=r"client 1 other local work than the recipe.*epochs 1"
     ):
         run("Unpriced")
+    whole, local = local, local | {"partial": {}}
+    with pytest.raises(PartMisbehaves, match=r"epochs 2\) beside local.partial"):
+        run("Partly")
+    local = whole
     priced, plain = (
         run("Priced"),
         simfl.run(

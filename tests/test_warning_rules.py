@@ -147,16 +147,16 @@ def test_a_links_power_below_its_idle_power_is_warned_of(tmp_path: Path) -> None
     assert not [line for line in implausible_figures(shipped) if "power_idle_w" in line]
 
 
-@pytest.mark.parametrize(("ratio", "warned"), [(1.3, False), (20, False), (130, True)])
+@pytest.mark.parametrize(("ratio", "warned"), [(1.3, False), (20, False), (130, True), (30, True)])
 def test_an_over_selection_in_percent_is_warned_of(ratio: float, *, warned: bool) -> None:
-    """130 would wait for the first of 130 clients."""
+    """130 would wait for the first of 130 clients; 30 % more are 1.3 times as many."""
     protocol = {"name": "synchronous", "patience": {"over_selection": ratio}}
 
     found = foreseen(assemble(small(protocol=protocol), Options(device="cpu")))
 
     messages = [one.message for one in found if one.kind == "implausible_figures"]
     assert len(messages) == warned
-    assert all("protocol.patience.over_selection: found 130" in one for one in messages)
+    assert all(f"protocol.patience.over_selection: found {ratio}" in one for one in messages)
     assert all("in percent? then 1.3" in one for one in messages)
 
 
@@ -1069,14 +1069,31 @@ def test_chargers_that_give_less_than_training_draws_are_told(
         tmp_path / "run",
     )
 
-    emptied = int((run.events["kind"] == "battery_empty").sum())
+    emptied = run.events.loc[run.events["kind"] == "battery_empty", "client"]
     found = of_kind(run, "weak_chargers")
-    assert [one.message.startswith(f"{emptied} client rounds") for one in found] == [True] * warned
-    phones = int((run.clients["device"] == "phone_high_sd865").sum())
-    assert all(f"chargers of {phones} of 8 clients" in one.message for one in found)
+    said = f"{len(emptied)} client rounds ended with an empty battery, those of {emptied.nunique()}"
+    assert [one.message.startswith(f"{said} of 8 clients") for one in found] == [True] * warned
     assert all(
         "(1 W and 6.9 W" in one.message and "phone_high_sd865" in one.message for one in found
     )
+
+
+def test_a_weak_charger_of_a_battery_that_never_ran_empty_is_not_told(tmp_path: Path) -> None:
+    """Phones without a charger run empty; others, with a weak one, have more than enough."""
+    phone = {"device": "phone_high_sd865", "link": "lte_2021", "count": 2}
+    empty = {"initial": [4e-6, 1e-5], "lowest": 1e-6, "charge_w": 0.0}
+    full = {"initial": [1.0, 1.0], "charge_w": 0.5, "plug_in_s": 0.0, "unplug_s": 50_000.0}
+    groups = [phone | {"batteries": empty}, phone | {"batteries": full}]
+    run = simfl.run(
+        small(
+            population={"clients": 4, "groups": groups, "start_time": "01:00"},
+            algorithm={"name": "none", "local": {"epochs": 2000, "batch_size": 16}},
+        ),
+        tmp_path / "run",
+    )
+
+    assert (run.events["kind"] == "battery_empty").any()
+    assert not of_kind(run, "weak_chargers")
 
 
 @pytest.mark.parametrize(

@@ -289,7 +289,10 @@ class Asked:
             raise misbehaves(self.algorithm, method, local, "epochs, steps, batch_size >= 1")
 
     def _check_work(self, brief: Brief, version: int, client: int) -> None:
-        """Refuses other local work than the recipe's if its price is that of the recipe's."""
+        """Refuses other local work than the recipe's if its price is that of the recipe's.
+
+        Also if clients do parts of it (`local.partial`): a price is a multiple of the recipe's.
+        """
         algorithm, network, own = self.algorithm, self.network, brief.recipe
         usual = algorithm.recipe(network, version)
         changed = [
@@ -301,6 +304,12 @@ class Asked:
             changed.append(f"kind {own.kind}")
         if not changed:
             return
+        if algorithm.local.partial is not None:
+            raise PartMisbehaves(
+                f"{named(algorithm, 'brief')} gave client {client} other local work than the recipe"
+                f" ({', '.join(changed)}) beside local.partial, so that its part would not be what"
+                " its price says; accepted: one of them"
+            )
         learned = algorithm.learned_price
         price = brief.price if learned else algorithm.price(network, client, version)
         if price.work == 1.0:

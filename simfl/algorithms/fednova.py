@@ -5,6 +5,7 @@ Federated Optimization, NeurIPS 2020, arXiv 2007.07481.
 
     p_i           client i's share of the participants' examples    `p`
     eta, tau_i    local step size, local steps                      `local`, `Update.steps`
+                  (the paper's 2 to 5 epochs: `local: {epochs: 5, partial: {least: 0.2}}`)
     rho           local momentum                                    `local.momentum`
     mu            weight of a proximal term, 0 is none              `mu`
     a_i           weights of the local gradients, tau_i numbers     summed up by `norm_of_a`

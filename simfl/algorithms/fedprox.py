@@ -11,7 +11,8 @@ FedAvg's.
 
 Departures from the paper: 1. aggregation is weighted by data size as in FedAvg, while the paper
 samples clients by size and takes the plain mean; 2. every client does the same amount of local
-work, while the paper lets stragglers do less (docs/examples/stragglers.py does). mu = 0 is FedAvg.
+work unless `local.partial` says otherwise (the paper's stragglers: `{clients: 0.5}` or 0.9). mu = 0
+is FedAvg.
 """
 
 from __future__ import annotations

@@ -200,11 +200,15 @@ def check_count(
 ) -> None:
     """Raises `ScenarioError` if more clients are selected or waited for than any server has.
 
-    Also if a round needs more updates than it selects clients. `edge` is each client's edge server.
+    Also if a round of some server needs more updates than it has or selects clients. `edge` is each
+    client's edge server.
     """
     most, whose = edge.size, "the number of clients"
+    fewest, who = most, whose
     if protocol.hierarchical:
-        most, whose = int(np.bincount(edge).max()), "the most clients of an edge server"
+        sizes = np.bincount(edge)
+        most, whose = int(sizes.max()), "the most clients of an edge server"
+        fewest, who = int(sizes[sizes > 0].min()), "the fewest clients of an edge server"
     counts: dict[Keys, int | None] = {}
     if isinstance(selection, CountedSelection):
         counts["decisions", "selection", "count"] = selection.count
@@ -213,14 +217,17 @@ def check_count(
         counts["protocol", "wait_for", "clients"] = wait_for.clients
     patience = getattr(protocol, "patience", None)
     least = patience.least_updates if isinstance(patience, DeadlinePolicy) else None
-    counts["protocol", "patience", "least_updates"] = least
     for keys, count in counts.items():
         if count is not None and count > most:
             raise scenario.where(*keys).error(str(count), f"at most {most}, {whose}")
-    if isinstance(selection, CountedSelection) and least is not None:
-        wanted = selection.wanted(most)
+    if least is None:
+        return
+    where = scenario.where("protocol", "patience", "least_updates")
+    if fewest < least:
+        raise where.error(str(least), f"at most {fewest}, {who}")
+    if isinstance(selection, CountedSelection):
+        wanted = selection.wanted(fewest)
         if wanted < least:
-            where = scenario.where("protocol", "patience", "least_updates")
             raise where.error(str(least), f"at most {wanted}, the clients selected for a round")
 
 

@@ -8,7 +8,7 @@ client's previous job); the clock has no part in it.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
@@ -60,9 +60,27 @@ class LocalTraining:
             raise ValueError(f"{' and '.join(given)} exclude each other; accepted: one of them")
         if self.optimizer == "adam" and self.momentum:
             raise ValueError("momentum belongs to sgd, adam has its own; accepted: 0")
-        if self.partial is not None and self.share is None and (self.steps or self.epochs or 1) < 2:
-            one = "step" if self.steps else "epoch"
+        if self.partial is not None and self.share is None:
+            self._check_parts(self.partial.least)
+
+    def _check_parts(self, least: float) -> None:
+        """Refuses a least share beyond which there is only the whole, as parts are rounded up."""
+        whole, one = self.steps or self.epochs or 1, "step" if self.steps else "epoch"
+        if whole < 2:
             raise ValueError(f"partial: one {one} has no part; accepted: more {one}s")
+        if math.floor(least * whole + ROUNDING) + 1 >= whole:
+            raise ValueError(
+                f"partial.least: more than {least:g} of {whole} {one}s, rounded up, is all of them;"
+                f" accepted: less than {1 - 1 / whole:.4g}, or more {one}s"
+            )
+
+    def parts(self, shares: FloatArray) -> Iterator[tuple[LocalTraining, IntArray]]:
+        """The different parts that shares of this work make, with the places of their shares."""
+        if self.share is None:
+            whole = self.steps or self.epochs or 1
+            shares = np.maximum(1.0, np.ceil(shares * whole - ROUNDING)) / whole
+        for share in np.unique(shares).tolist():
+            yield self.part(share), np.flatnonzero(shares == share)
 
     def part(self, share: float) -> LocalTraining:
         """A share of this work, in (0, 1]: rounded up to whole epochs or steps."""

@@ -19,13 +19,13 @@ from simfl.streams import Streams
 
 @dataclass(frozen=True)
 class PartialWork:
-    """For every version that a client trains from, whether it does part of the work, and which.
+    """For each of a client's rounds, whether it does part of the work, and which.
 
-    The draws depend on the client and the version (of its own server) alone, so that scenarios
+    The draws depend on the client and the number of its earlier rounds alone, so that scenarios
     with the same seed have the same stragglers, whatever the algorithm.
     """
 
-    clients: Annotated[float, "> 0", "<= 1", "share of the clients that do only part of it"] = 1.0
+    clients: Annotated[float, "> 0", "<= 1", "probability that a client does only part of it"] = 1.0
     least: Annotated[
         float,
         ">= 0",
@@ -34,9 +34,12 @@ class PartialWork:
         " epochs or steps: of E epochs by default 1 to E",
     ] = 0.0
 
-    def shares(self, streams: Streams, clients: IntArray, version: int) -> FloatArray:
-        """The share of the local work that each client does, in (0, 1]."""
-        part = 1.0 - (1.0 - self.least) * streams.uniform("partial.share", clients, version)
-        straggles = streams.uniform("partial.straggles", clients, version) < self.clients
+    def shares(self, streams: Streams, clients: IntArray, rounds: IntArray) -> FloatArray:
+        """The share of the local work that each client does, in (0, 1].
+
+        `rounds` (clients,): how many rounds each has had before.
+        """
+        part = 1.0 - (1.0 - self.least) * streams.uniform("partial.share", clients, rounds)
+        straggles = streams.uniform("partial.straggles", clients, rounds) < self.clients
         shares: FloatArray = np.where(straggles, part, 1.0)
         return shares

@@ -239,5 +239,11 @@ def _shapes(tensors: Parameters) -> Hashable:
 
 @lru_cache(maxsize=64)
 def _shape(recipe: Recipe) -> Recipe:
-    """The recipe without its learning rate, which may differ between jobs of a stack."""
-    return replace(recipe, local=replace(recipe.local, learning_rate=1.0))
+    """The recipe without its learning rate and amount of work: jobs of a stack may differ in these.
+
+    The amount says what a gradient job computes: one over batches is another computation.
+    """
+    local = replace(recipe.local, learning_rate=1.0)
+    if recipe.kind != "gradient":
+        local = replace(local, epochs=None, steps=None, share=None)
+    return replace(recipe, local=local)

@@ -330,11 +330,11 @@ class Trainer(ABC):
         Cohorts of one kind have equal sizes, with jobs of similar length together, to wait less for
         the longest.
         """
-        rows = [len(task.examples) for task in tasks]
+        lengths = [_length(task) for task in tasks]
         cohorts = []
         for group in alike(tasks):
             size = -(-len(group) // self.pieces([tasks[place] for place in group]))
-            ordered = sorted(group, key=rows.__getitem__, reverse=True)
+            ordered = sorted(group, key=lengths.__getitem__, reverse=True)
             cohorts += [ordered[start : start + size] for start in range(0, len(ordered), size)]
         return cohorts
 
@@ -355,6 +355,12 @@ class Trainer(ABC):
             uplink=job.uplink,
             state=job.awaits,
         )
+
+
+def _length(task: Task) -> tuple[float, int]:
+    """How long a job takes beside others: its steps, then its examples."""
+    examples = len(task.examples)
+    return float(task.brief.recipe.local.num_steps(examples)), examples
 
 
 def _out_of_reach(update: Update) -> bool:

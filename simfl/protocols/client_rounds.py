@@ -72,11 +72,15 @@ class ClientRounds:
     @property
     def warnings(self) -> list[Notice]:
         """The warnings of the allocation, of shortened waits, and of rounds given up."""
-        return [*self._allocating.warnings, *self._dispatcher.fates.warnings()]
+        return [*self._allocating.warnings, *self._dispatcher.fates.waits.warnings()]
 
     def fates(self) -> dict[str, int]:
         """The number of rounds that have ended by now, by fate (`FATES`)."""
         return self._dispatcher.fates.counts(self._setting.clock.now_s)
+
+    def emptied(self) -> IntArray:
+        """How many of each client's rounds an empty battery has ended by now."""
+        return self._dispatcher.fates.emptied(self._setting.clock.now_s)
 
     def lost_active_j(self) -> float:
         """Joules above idle power of rounds that ended without an update (`Fates`)."""
@@ -105,13 +109,14 @@ class ClientRounds:
         delivered = yield from self._there(clients, ref, round_number, server, policy or UNLIMITED)
         least = self._values.min_updates
         if policy is not None:
-            self._dispatcher.fates.closed()
+            self._dispatcher.fates.waits.closed()
             least = max(least, policy.least_updates or 0)
         if delivered.clients.size < least and (policy is not None or least <= clients.size):
             self._observations.drop(delivered.clients, delivered.active_j)
             if policy is not None and (delivered.clients.size or policy.least_updates):
                 about = {"version": ref.version, "round": round_number}
-                self._dispatcher.give_up(server, delivered.clients.size, least, about)
+                self._dispatcher.fates.waits.abandoned()
+                self._dispatcher.abandon(server, delivered.clients.size, least, about)
             delivered = delivered.take(np.zeros(delivered.clients.size, dtype=bool))
         self._dispatcher.fates.received(server, delivered.active_j)
         if self._needs_losses:
@@ -140,7 +145,7 @@ class ClientRounds:
             self._values.examples(self._num_examples[clients], ref.version),
             self._values.steps(self._num_examples[clients], ref.version),
         )
-        trained = self._values.trained(clients, self._num_examples[clients], ref.version)
+        trained = self._values.trained(clients, rounds, self._num_examples[clients], ref.version)
         examples, steps = (amount * prices.work for amount in trained)
         if prices.operations.any():
             of_one = TRAINING_FLOPS_PER_FORWARD * self._values.work.forward_flops
@@ -184,7 +189,7 @@ class ClientRounds:
                 raise
         del self._under_way[id(cohort)]
         if not self._setting.world.noticed_after_s:
-            self._dispatcher.fates.waited(closed_s, shortened=cohort.given_up(closed_s))
+            self._dispatcher.fates.waits.waited(closed_s, shortened=cohort.given_up(closed_s))
         if not server.is_edge:
             self._observations.arrived(server, self._setting.clock.now_s - now_s)
         versions = np.full(clients.size, ref.version, dtype=np.int64)

@@ -343,9 +343,8 @@ class Dispatcher:
             self._next_message(client)
         return message.done
 
-    def give_up(self, server: ServerId, updates: int, least: int, about: dict[str, int]) -> None:
+    def abandon(self, server: ServerId, updates: int, least: int, about: dict[str, int]) -> None:
         """A server gives a round up that has fewer updates than `least`."""
-        self.fates.give_up()
         self._servers.note(server, "given_up", {"needed": least}, value=float(updates), **about)
 
     def close(self, now_s: float) -> list[Rows]:

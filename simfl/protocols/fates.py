@@ -14,6 +14,7 @@ from simfl.protocols.timeline import NOT_STOPPED, Timeline
 from simfl.system.interruptions import CAUSES
 from simfl.system.server_id import ServerId
 
+BATTERY_EMPTY = CAUSES.index("battery_empty")
 ARRIVED, LOST, UNHEARD = range(len(CAUSES), len(CAUSES) + 3)
 FATES = (*CAUSES, "arrived", "lost", "unheard")
 """What broke a round off; or its update arrived, a message of it was lost for good, or its server
@@ -28,20 +29,19 @@ class Fates:
 
     A client has one round at a time, so `end` is called for each only after its previous one has
     ended. `given_up_s` (clients,): when the server gives up each client's last round that was
-    broken off; -inf: at once.
+    broken off; -inf: at once. `waits`: how servers' waits ended.
     """
 
     def __init__(self, clients: int) -> None:
+        self.waits = Waits()
         self._counts: IntArray = np.zeros(len(FATES), dtype=np.int64)
+        self._emptied: IntArray = np.zeros(clients, dtype=np.int64)
         self._last: IntArray = np.full(clients, ARRIVED)
         self._last_ends_s: FloatArray = np.full(clients, np.inf)
         # Joules above idle power: of each client's last round, and of all before that were lost.
         self._last_active_j: FloatArray = np.zeros(clients)
         self._lost_active_j = 0.0
         self.given_up_s: FloatArray = np.full(clients, -np.inf)
-        self._waits = self._shortened = 0
-        self._first_shortened_s: float | None = None
-        self._closed = self._given_up = 0
         # Joules of the updates that each edge server has received, not yet passed on to the cloud.
         self._unreported: dict[ServerId, list[FloatArray]] = {}
 
@@ -50,6 +50,7 @@ class Fates:
         clients = timeline.actors[places]
         before = np.isfinite(self._last_ends_s[clients])
         self._counts += np.bincount(self._last[clients[before]], minlength=len(FATES))
+        self._emptied[clients[before]] += self._last[clients[before]] == BATTERY_EMPTY
         self._lost_active_j += self._lost_j(clients[before])
         self._last[clients], self._last_ends_s[clients] = _of(timeline)[places], ends_s
         self._last_active_j[clients] = timeline.spent_j[places]
@@ -74,39 +75,6 @@ class Fates:
         self._counts[UNHEARD] += active_j.size
         self._lost_active_j += float(active_j.sum())
 
-    def waited(self, closed_s: float, *, shortened: bool) -> None:
-        """A server has stopped waiting for clients, because one failed at that moment or not."""
-        self._waits += 1
-        if shortened:
-            self._shortened += 1
-            if self._first_shortened_s is None:
-                self._first_shortened_s = closed_s
-
-    def closed(self) -> None:
-        """A round of a server has closed."""
-        self._closed += 1
-
-    def give_up(self) -> None:
-        """It had too few updates."""
-        self._given_up += 1
-
-    def warnings(self) -> Iterator[Notice]:
-        """Warnings if failures have shortened waits, or most rounds were given up."""
-        if self._given_up > MOST_GIVEN_UP * self._closed:
-            message = (
-                f"{self._given_up} of {self._closed} rounds were given up, because fewer updates"
-                " than needed had arrived: their seconds, joules and bytes count, but not their"
-                " updates"
-            )
-            yield notice("mostly_given_up", message, self._given_up)
-        if self._shortened:
-            message = (
-                f"{self._shortened} of {self._waits} times the server stopped waiting for clients"
-                " at the moment when one left, crashed, ran empty or lost a message for good,"
-                " although nobody told it"
-            )
-            yield notice("noticed_at_once", message, self._shortened, self._first_shortened_s)
-
     def lost_active_j(self, now_s: float) -> float:
         """Joules above idle power of rounds that have ended by now without an update.
 
@@ -120,11 +88,60 @@ class Fates:
         lost = clients[self._last[clients] != ARRIVED]
         return float(self._last_active_j[lost].sum())
 
+    def emptied(self, now_s: float) -> IntArray:
+        """How many of each client's rounds an empty battery has ended by now (clients,)."""
+        emptied: IntArray = self._emptied + (
+            (self._last == BATTERY_EMPTY) & (self._last_ends_s <= now_s)
+        )
+        return emptied
+
     def counts(self, now_s: float) -> dict[str, int]:
         """The number of rounds that have ended by now, by fate."""
         over = self._last_ends_s <= now_s
         last = np.bincount(self._last[over], minlength=len(FATES))
         return dict(zip(FATES, (self._counts + last).tolist(), strict=True))
+
+
+class Waits:
+    """Counts how servers' waits for clients ended: at once, as one failed; with too few updates."""
+
+    def __init__(self) -> None:
+        self._waits = self._shortened = 0
+        self._first_shortened_s: float | None = None
+        self._closed = self._abandoned = 0
+
+    def waited(self, closed_s: float, *, shortened: bool) -> None:
+        """A server has stopped waiting for clients, because one failed at that moment or not."""
+        self._waits += 1
+        if shortened:
+            self._shortened += 1
+            if self._first_shortened_s is None:
+                self._first_shortened_s = closed_s
+
+    def closed(self) -> None:
+        """A round of a server has closed."""
+        self._closed += 1
+
+    def abandoned(self) -> None:
+        """It had too few updates."""
+        self._abandoned += 1
+
+    def warnings(self) -> Iterator[Notice]:
+        """Warnings if failures have shortened waits, or most rounds were given up."""
+        if self._abandoned > MOST_GIVEN_UP * self._closed:
+            message = (
+                f"{self._abandoned} of {self._closed} rounds were given up, because fewer updates"
+                " than needed had arrived: their seconds, joules and bytes count, but not their"
+                " updates"
+            )
+            yield notice("mostly_given_up", message, self._abandoned)
+        if self._shortened:
+            message = (
+                f"{self._shortened} of {self._waits} times the server stopped waiting for clients"
+                " at the moment when one left, crashed, ran empty or lost a message for good,"
+                " although nobody told it"
+            )
+            yield notice("noticed_at_once", message, self._shortened, self._first_shortened_s)
 
 
 def _of(timeline: Timeline) -> IntArray:

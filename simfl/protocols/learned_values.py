@@ -70,9 +70,12 @@ class LearnedValues(ABC):
 
     @abstractmethod
     def trained(
-        self, clients: IntArray, num_examples: IntArray, version: int
+        self, clients: IntArray, rounds: IntArray, num_examples: IntArray, version: int
     ) -> tuple[FloatArray, FloatArray]:
-        """Examples and steps of the training that each of these clients does, maybe only a part."""
+        """Examples and steps of the training that each of these clients does, maybe only a part.
+
+        `rounds` (clients,): how many rounds each has had before.
+        """
 
     @abstractmethod
     def batches(self, num_examples: IntArray) -> FloatArray:

@@ -167,6 +167,11 @@ class Run:
         return self._client_rounds.fates()
 
     @property
+    def emptied(self) -> IntArray:
+        """How many of each client's rounds an empty battery has ended."""
+        return self._client_rounds.emptied()
+
+    @property
     def wasted(self) -> dict[str, float]:
         """Client rounds that have ended, how many brought no merged update, and their joules.
 

@@ -24,7 +24,7 @@ from simfl.protocols.clock import Mailbox, Process
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.edge_dispatch import EdgeReport, dispatch_edge
 from simfl.protocols.run import Run
-from simfl.protocols.wait_for import ANYBODY, WaitFor
+from simfl.protocols.wait_for import WaitFor, waits_for
 from simfl.system.server_id import ServerId
 
 
@@ -43,7 +43,7 @@ class SemiAsynchronous(Protocol):
     ] = field(default_factory=DeadlinePolicy)
     wait_for: Annotated[
         WaitFor | None,
-        "clients that an edge server waits for before it selects; null: at least one",
+        "clients that an edge server waits for before it selects; null: one, or least_updates",
     ] = None
 
     def process(self, run: Run) -> Process:
@@ -63,7 +63,7 @@ class SemiAsynchronous(Protocol):
                 round_number,
                 self.edge_rounds,
                 self.patience,
-                self.wait_for or ANYBODY,
+                waits_for(self.wait_for, self.patience),
             )
             inbox.put(edge, report)
 

@@ -12,7 +12,7 @@ from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Process
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
-from simfl.protocols.wait_for import ANYBODY, WaitFor
+from simfl.protocols.wait_for import WaitFor, waits_for
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Synchronous(Protocol):
         default_factory=DeadlinePolicy
     )
     wait_for: Annotated[
-        WaitFor | None, "clients that the server waits for before it selects; null: at least one"
+        WaitFor | None,
+        "clients that the server waits for before it selects; null: one, or least_updates",
     ] = None
 
     @property
@@ -40,7 +41,7 @@ class Synchronous(Protocol):
         yield from run.forwards.send(ref, run.all_clients[:0], round_number)
         while True:
             chosen = yield from run.select(
-                ref, run.all_clients, round_number, wait_for=self.wait_for or ANYBODY
+                ref, run.all_clients, round_number, wait_for=waits_for(self.wait_for, self.patience)
             )
             delivered = yield from run.client_rounds(
                 chosen, ref, round_number, patience=self.patience

@@ -78,16 +78,17 @@ class TimingOnly(LearnedValues):
         return steps
 
     def trained(
-        self, clients: IntArray, num_examples: IntArray, version: int
+        self, clients: IntArray, rounds: IntArray, num_examples: IntArray, version: int
     ) -> tuple[FloatArray, FloatArray]:
         """Examples and mini-batches, of which some clients do only a part."""
         if self.local.partial is None:
             return self.examples(num_examples, version), self.steps(num_examples, version)
-        shares = self.local.partial.shares(self.streams, clients, version)
-        parts = [self.local.part(share) for share in shares.tolist()]
-        both = list(zip(parts, num_examples.tolist(), strict=True))
-        examples = np.array([part.passes(size) * size for part, size in both], dtype=float)
-        return examples, np.array([part.num_steps(size) for part, size in both], dtype=float)
+        shares = self.local.partial.shares(self.streams, clients, rounds)
+        examples, steps = np.empty((2, clients.size))
+        for part, places in self.local.parts(shares):
+            sizes = num_examples[places]
+            examples[places], steps[places] = part.passes(sizes) * sizes, part.num_steps(sizes)
+        return examples, steps
 
     def batches(self, num_examples: IntArray) -> FloatArray:
         """Mini-batches of one pass, per client."""

@@ -130,26 +130,25 @@ class Values(LearnedValues):
         return steps
 
     def trained(
-        self, clients: IntArray, num_examples: IntArray, version: int
+        self, clients: IntArray, rounds: IntArray, num_examples: IntArray, version: int
     ) -> tuple[FloatArray, FloatArray]:
         """Examples and steps of each client's training, of which some do only a part."""
         recipe = self.asked.recipe(version)
-        shares = self._parts(clients, version)
+        shares = self._parts(clients, rounds)
         if shares is None:
             return self.examples(num_examples, version), self.steps(num_examples, version)
-        each = [
-            _amounts(replace(recipe, local=recipe.local.part(share)), size)
-            for share, size in zip(shares.tolist(), num_examples.tolist(), strict=True)
-        ]
-        examples, steps = np.array(each, dtype=float).reshape(-1, 2).T
+        examples, steps = np.empty((2, clients.size))
+        for part, places in recipe.local.parts(shares):
+            own = _amounts(replace(recipe, local=part), num_examples[places])
+            examples[places], steps[places] = own
         return examples, steps
 
-    def _parts(self, clients: IntArray, version: int) -> FloatArray | None:
+    def _parts(self, clients: IntArray, rounds: IntArray) -> FloatArray | None:
         """The share of the local work that each client does; None: all of it."""
         partial_work = self.algorithm.local.partial
         if partial_work is None:
             return None
-        return partial_work.shares(self._streams, clients, version)
+        return partial_work.shares(self._streams, clients, rounds)
 
     def batches(self, num_examples: IntArray) -> FloatArray:
         """Mini-batches of one pass, per client."""
@@ -179,7 +178,7 @@ class Values(LearnedValues):
         # trained.
         latest = self._latest if self._remembers(ref.version) else {}
         previous = [latest[client][1] if client in latest else None for client in numbers]
-        parts = self._parts(clients, ref.version)
+        parts = self._parts(clients, rounds)
         shares = [None] * clients.size if parts is None else parts.tolist()
         columns = zip(numbers, rounds.tolist(), held.tolist(), seeds, previous, shares, strict=True)
         return [self._submit(ref, *column) for column in columns]

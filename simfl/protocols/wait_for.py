@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from simfl.common.limits import SHORTEST_S
+from simfl.protocols.deadline_policy import DeadlinePolicy
 
 
 @dataclass(frozen=True)
@@ -35,3 +36,8 @@ class WaitFor:
 
 
 ANYBODY = WaitFor()
+
+
+def waits_for(wait_for: WaitFor | None, patience: DeadlinePolicy) -> WaitFor:
+    """What a server waits for: by default as many clients as a round needs updates."""
+    return wait_for or WaitFor(patience.least_updates or 1)

@@ -15,6 +15,7 @@ from simfl.algorithms.fedavg import FedAvg
 from simfl.algorithms.fednova import FedNova
 from simfl.learning.job import LocalTraining
 from simfl.learning.partial_work import PartialWork
+from simfl.learning.trainer import Trainer
 from simfl.streams import Streams
 from tests.small import final_weights, largest_difference, simulated, small
 
@@ -24,8 +25,8 @@ HALF = {**LOCAL, "partial": {"clients": 0.5}}
 
 
 def epochs_of(partial: PartialWork, epochs: int, clients: int = 20_000) -> np.ndarray:
-    """What many clients draw for a version."""
-    shares = partial.shares(Streams(4), np.arange(clients), 3)
+    """What many clients draw for their fourth round."""
+    shares = partial.shares(Streams(4), np.arange(clients), np.full(clients, 3))
     local = LocalTraining(epochs=epochs, partial=partial)
     return np.array([local.part(share).epochs for share in shares.tolist()])
 
@@ -48,13 +49,13 @@ def test_the_least_share_is_not_undercut() -> None:
     assert stats.chisquare(counts[2:]).pvalue > 0.001
 
 
-def test_another_version_has_other_stragglers() -> None:
-    """And the same client and version the same share."""
+def test_another_round_has_other_stragglers() -> None:
+    """And the same client and round the same share."""
     partial, clients = PartialWork(clients=0.5), np.arange(1000)
-    one, other = (partial.shares(Streams(4), clients, version) for version in (1, 2))
+    one, other = (partial.shares(Streams(4), clients, np.full(1000, count)) for count in (1, 2))
 
     assert 0.4 < ((one < 1) != (other < 1)).mean() < 0.6
-    assert (partial.shares(Streams(4), clients[::-1], 1)[::-1] == one).all()
+    assert (partial.shares(Streams(4), clients[::-1], np.full(1000, 1))[::-1] == one).all()
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,36 @@ def test_a_part_of_the_work(local: dict[str, Any], share: float, left: dict[str,
     assert whole.part(share) == LocalTraining(**left, batch_size=8, momentum=0.5)
 
 
+@pytest.mark.parametrize(
+    ("work", "least", "accepted"),
+    [
+        ({"epochs": 2}, 0.5, "less than 0.5, or more epochs"),
+        ({"epochs": 5}, 0.8, "less than 0.8, or more epochs"),
+        ({"steps": 4}, 0.9, "less than 0.75, or more steps"),
+        ({"epochs": 1}, 0.0, "more epochs"),
+    ],
+)
+def test_a_least_share_that_leaves_no_part_is_refused(
+    work: dict[str, int], least: float, accepted: str
+) -> None:
+    """Rounded up, more than it is all of the work."""
+    with pytest.raises(ValueError, match=accepted):
+        LocalTraining(**work, partial=PartialWork(least=least))
+    LocalTraining(epochs=5, partial=PartialWork(least=0.79))
+
+
+def test_parts_of_many_clients_are_priced_by_what_they_are() -> None:
+    """Each share is in the part that it makes, and there are at most as many as epochs."""
+    shares = PartialWork().shares(Streams(2), np.arange(500), np.zeros(500, dtype=np.int64))
+    for work, most in (({"epochs": 7}, 7), ({"steps": 30}, 30), ({"share": 0.9}, 500)):
+        local = LocalTraining(**work, partial=PartialWork())
+        parts = list(local.parts(shares))
+        assert len(parts) <= most
+        assert sorted(np.concatenate([places for _, places in parts])) == list(range(500))
+        for part, places in parts:
+            assert all(local.part(float(shares[place])) == part for place in places)
+
+
 @pytest.mark.parametrize("algorithm", ["none", "fedavg"])
 def test_a_part_costs_its_share_of_time_and_energy(algorithm: str, tmp_path: Path) -> None:
     """Each computation takes the epochs that were drawn for it, of the whole."""
@@ -87,7 +118,7 @@ def test_a_part_costs_its_share_of_time_and_energy(algorithm: str, tmp_path: Pat
 
     seed = small().seed
     for version in range(3):
-        shares = PartialWork(clients=0.5).shares(Streams(seed), np.arange(8), version)
+        shares = PartialWork(clients=0.5).shares(Streams(seed), np.arange(8), np.full(8, version))
         epochs = np.array(
             [LocalTraining(epochs=EPOCHS).part(one).epochs for one in shares.tolist()]
         )
@@ -114,7 +145,8 @@ def test_a_part_trains_its_steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     _ran(tmp_path, "fedavg", HALF)
 
     for version, updates in seen:
-        shares = PartialWork(clients=0.5).shares(Streams(small().seed), np.arange(8), version)
+        rounds = np.full(8, version)
+        shares = PartialWork(clients=0.5).shares(Streams(small().seed), np.arange(8), rounds)
         for one in updates:
             epochs = LocalTraining(epochs=EPOCHS).part(float(shares[one.client])).epochs
             assert one.steps == epochs * np.ceil(one.num_examples / 16)
@@ -131,6 +163,62 @@ def test_the_bits_do_not_depend_on_how_jobs_are_trained(tmp_path: Path) -> None:
     assert (folder / "events.parquet").read_bytes() == (
         other_folder / "events.parquet"
     ).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "work", [{"epochs": 20}, {"epochs": None, "steps": 40}, {"epochs": None, "share": 1.0}]
+)
+def test_clients_with_unequal_parts_are_trained_together(
+    work: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One cohort a round, as if all did all of it."""
+    sizes: list[list[int]] = []
+    cut = Trainer.cut
+
+    def recorded(self: Trainer, tasks: Any) -> list[list[int]]:
+        cohorts = cut(self, tasks)
+        sizes.append([len(one) for one in cohorts])
+        return cohorts
+
+    monkeypatch.setattr(Trainer, "cut", recorded)
+    iid = {"data": {"name": "digits", "partition": {"name": "iid"}}}
+    local = {**LOCAL, **work, "partial": {}}
+
+    _ran(tmp_path, "fedavg", local, **iid)
+
+    assert sizes and all(of_round == [8] for of_round in sizes)
+
+
+@pytest.mark.parametrize("algorithm", ["none", "fedavg"])
+def test_a_client_that_trains_twice_from_a_version_does_another_part(
+    algorithm: str, tmp_path: Path
+) -> None:
+    """A buffer of twelve, filled by three clients: each trains several times from one version."""
+    local = {**LOCAL, "epochs": 10, "partial": {"clients": 1.0}}
+    protocol = {"name": "buffered", "buffer": 12, "concurrency": 3}
+    folder, _ = _ran(tmp_path, algorithm, local, protocol=protocol, population={"clients": 3})
+
+    rows = pd.read_parquet(folder / "events.parquet").query("kind == 'compute'")
+    times = rows.groupby(["client", "version"])["duration_s"].agg(["size", "nunique"])
+    often = times[times["size"] >= 4]
+    assert len(often) and (often["nunique"] > 1).all()
+
+
+def test_a_round_that_was_given_up_is_followed_by_other_parts(tmp_path: Path) -> None:
+    """A deadline that all eight meet only if each does little: the next rounds try anew."""
+    local = {**LOCAL, "epochs": 20_000, "partial": {"clients": 1.0}}
+    probe, _ = _ran(tmp_path / "probe", "none", local, stop={"versions": 20})
+    rows = pd.read_parquet(probe / "events.parquet").query("kind == 'compute'")
+    slowest_s = rows.groupby("version")["duration_s"].max()
+    deadline_s = float(slowest_s.quantile(0.2)) + 0.5
+    assert slowest_s[0] > deadline_s
+    patience = {"deadline_s": deadline_s, "least_updates": 8}
+    protocol = {"name": "synchronous", "patience": patience}
+
+    folder, _ = _ran(tmp_path / "run", "none", local, protocol=protocol)
+
+    rows = pd.read_parquet(folder / "events.parquet")
+    assert (rows["kind"] == "given_up").any() and rows["version"].max() >= 2
 
 
 def test_unequal_work_is_what_fednova_normalises(tmp_path: Path) -> None:
