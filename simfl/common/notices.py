@@ -232,8 +232,8 @@ ADVICE = {
         " seconds each came too late), late: carry_over, or less work for slow devices"
     ),
     "weak_chargers": (
-        "set batteries.charge_w to the charger's watts, a higher batteries.lowest does not help; or"
-        " have fewer clients train while they charge (availability, selection, allocation)"
+        "set batteries.charge_w (or a group's) to the charger's watts, a higher lowest does not"
+        " help; or have fewer clients train while they charge (availability, selection, allocation)"
     ),
     "mostly_given_up": (
         "use a longer protocol.patience.deadline_s, fewer least_updates, a larger count of the"

@@ -78,7 +78,7 @@ class Fates:
     def lost_active_j(self, now_s: float) -> float:
         """Joules above idle power of rounds that have ended by now without an update.
 
-        Without the radio's tail.
+        Without the radio's tail after the round.
         """
         over = np.flatnonzero(self._last_ends_s <= now_s)
         return self._lost_active_j + self._lost_j(over)

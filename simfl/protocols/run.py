@@ -175,7 +175,7 @@ class Run:
     def wasted(self) -> dict[str, float]:
         """Client rounds that have ended, how many brought no merged update, and their joules.
 
-        The joules are those above idle power, without the radio's tail.
+        The joules are those above idle power, without the radio's tail after the round.
         """
         fates, dropped = self.fates, int(self.observations.dropped.sum())
         ended = sum(fates.values())

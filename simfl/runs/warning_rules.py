@@ -75,7 +75,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         charged_at_other_hours,
         _far_access_points,
         _priced_for_more,
-        _losses_in_the_open,
+        _losses_without_noise,
         _meaningless_delta,
         _unused_columns,
         _untrained_classes,
@@ -104,7 +104,7 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
         mostly_lost,
         mostly_late,
         nobody_left,
-        _empty_for_good,
+        _batteries_stay_empty,
         weak_chargers,
         _heat_left_out,
         _saturated_queues,
@@ -229,7 +229,7 @@ def _priced_for_more(simulation: Simulation) -> list[Notice]:
     return [notice("priced_for_more", message, stated - most)]
 
 
-def _losses_in_the_open(simulation: Simulation) -> list[Notice]:
+def _losses_without_noise(simulation: Simulation) -> list[Notice]:
     """Clients report exact losses although noise is meant to hide what they learned."""
     selection = simulation.parts[("decisions", "selection")]
     told = selection.needs_losses or isinstance(selection, QueryingSelection)
@@ -358,7 +358,7 @@ def _unevaluated_end(simulation: Simulation, one: Run) -> Iterator[Notice]:
     yield notice("unevaluated_end", message, after)
 
 
-def _empty_for_good(simulation: Simulation, one: Run) -> Iterator[Notice]:
+def _batteries_stay_empty(simulation: Simulation, one: Run) -> Iterator[Notice]:
     """Clients whose batteries are empty and are not charged enough."""
     gone = one.observations.batteries_stay_empty(one.clock.now_s)
     if gone:

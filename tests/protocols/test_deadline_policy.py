@@ -317,3 +317,23 @@ def test_a_round_with_too_few_updates_for_the_algorithm_is_given_up(algorithm, r
     assert (given_up["value"] == 1).all()
     assert run.observations.dropped.sum() == len(given_up)
     assert run.wasted["wasted_rounds"] == run.fates["lost"] + len(given_up)
+
+
+@pytest.mark.parametrize("protocol", LEAST)
+def test_a_round_begins_when_it_can_have_enough_updates(protocol, tmp_path):
+    """Clients that are there half of the time: with fewer than it needs, a server waits."""
+    availability = {
+        "name": "renewal",
+        "present": {"mean_s": 0.3, "law": "exponential"},
+        "absent": {"mean_s": 0.3, "law": "exponential"},
+    }
+    few_s = small(
+        population={"availability": availability},
+        algorithm={"name": "none", "local": {"epochs": 5, "batch_size": 16}},
+        protocol={"name": protocol, "patience": {"least_updates": LEAST[protocol]}},
+        stop={"versions": 5},
+    )
+    simulated(few_s, tmp_path)
+
+    eligible = [json.loads(one)["eligible"] for one in events(tmp_path)("select")["detail"]]
+    assert len(eligible) >= 5 and min(eligible) >= LEAST[protocol]
