@@ -95,9 +95,8 @@ def clock_powers(measured: Measurements, devices: Mapping[str, Device]) -> dict[
         if idle:
             idle_share = min(median(idle) / highest_w, 0.99)
         else:
-            idle_share = device.power_idle_w / (
-                device.power_idle_w + device.computing_w(float(clocks_hz.max()))
-            )
+            base_w = device.power_idle_w + device.computing_w(float(clocks_hz.max()))
+            idle_share = device.power_idle_w / base_w if base_w else 0.0
         # Rows that do not say what was trained are taken for one load.
         loads = [load_of.get(one.line, "") for one in rows]
         found[name] = _clock_power(
