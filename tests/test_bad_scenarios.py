@@ -364,6 +364,31 @@ BAD: list[Bad] = [
         "found 3, accepted: at most 2, the clients selected for a round",
     ),
     Bad(
+        "more updates needed than a round waits for",
+        {
+            "protocol": {
+                "name": "synchronous",
+                "patience": {"least_updates": 4, "over_selection": 1.5},
+            },
+            "decisions.selection": {"name": "random", "count": 4},
+            "population.clients": 8,
+        },
+        "protocol.patience.least_updates",
+        "found 4, accepted: at most 3, as over_selection waits for so many of 4",
+    ),
+    Bad(
+        "a top-k without positions",
+        {"population.uplink_codec": {"name": "top_k", "share": 0.1, "positions": "none"}},
+        "population.uplink_codec.positions",
+        "found none, but the receiver cannot know which values are the largest",
+    ),
+    Bad(
+        "max-min sharing without a capacity",
+        {"population.access_sharing": "max_min"},
+        "population.access_sharing.access_bps",
+        "found neither access_bps nor backhaul_bps, so nothing is shared",
+    ),
+    Bad(
         "more updates needed than clients of an edge server",
         {"protocol": {"name": "hierarchical", "patience": {"least_updates": 3}}},
         "protocol.patience.least_updates",

@@ -109,6 +109,27 @@ def test_a_paused_round_draws_idle_power_while_it_is_paused(tmp_path: Path) -> N
     assert (60.0 * levels["level"]).tolist() == pytest.approx(joules)
 
 
+def test_charged_and_spilled_joules_are_those_of_the_supply(tmp_path: Path) -> None:
+    """2 W for the whole run, into the battery or beyond; a full one takes what it loses."""
+    day = {"plug_in_s": 0.0, "unplug_s": 86_399.0, "hours_spread_s": 0.0, "charge_w": 2.0}
+    scenario = small(
+        stop={"versions": 20},
+        population={**PHONES, "batteries": {**day, "initial": [1.0, 1.0]}, "start_time": "01:00"},
+    )
+    run = simfl.run(scenario, tmp_path / "run")
+
+    levels = battery_levels(run)
+
+    last = levels.groupby("client").last()
+    end_s = run.manifest["horizon_s"]
+    assert last["time_s"].tolist() == [end_s] * 8
+    np.testing.assert_allclose(last["charged_j"] + last["spilled_j"], 2.0 * end_s)
+    assert (last["charged_j"] > 0).all() and (last["spilled_j"] > 0).all()
+    clients = run.clients.set_index("client")
+    left_j = (last["level"] - 1.0) * clients["battery_j"]
+    np.testing.assert_allclose(left_j, last["charged_j"] - clients["energy_j"], atol=1e-6)
+
+
 def test_groups_have_batteries_of_their_own(tmp_path: Path) -> None:
     """The first group has mains power; without the group's key, the population's batteries."""
     stop = {"versions": 20}

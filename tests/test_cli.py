@@ -170,7 +170,7 @@ def test_validate_warns_of_keys_that_nothing_reads(scenario: Path) -> None:
         f"warning: tiny.yaml:{scheduling}: decisions.scheduling: nothing reads it: synchronous"
         " schedules no edge servers",
         f"warning: tiny.yaml:{edges}: population.edges: nothing reads it: synchronous has no edge"
-        " servers: clients send to the cloud",
+        " servers: clients send to the cloud, and share nothing at access points",
     ]
     assert (plain.exit_code, plain.stdout.splitlines()) == (0, [*told, "tiny.yaml: valid"])
     assert resolved.stderr.splitlines() == told

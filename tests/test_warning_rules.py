@@ -271,6 +271,12 @@ def test_a_run_warns_of_its_populations_own_figures(tmp_path: Path) -> None:
         ),
         ({"availability": {"name": "absence", "from_s": 9}}, None, ""),
         (
+            {"batteries": {"harvest_w": [[0, 0], [6, 3], [18, 0]]}},
+            "batteries.harvest_w",
+            "found times up to 18, which is 00:00:18; in hours? then 64800",
+        ),
+        ({"batteries": {"harvest_w": [[0, 0], [21_600, 3], [64_800, 0]]}}, None, ""),
+        (
             {
                 "availability": {
                     "name": "renewal",
@@ -296,6 +302,41 @@ def test_hours_where_seconds_belong_are_warned_of(
     messages = [one.message for one in found if one.kind == "implausible_figures"]
     assert len(messages) == (key is not None)
     assert all(f"population.{key}: " in one and told in one for one in messages)
+
+
+@pytest.mark.parametrize("key", ["speed_spread", "rate_spread", "compute_noise", "transfer_noise"])
+@pytest.mark.parametrize(("sigma", "median"), [(3.0, "0.011"), (1.5, None)])
+def test_spreads_whose_median_is_far_below_their_mean_are_warned_of(
+    key: str, sigma: float, median: str | None
+) -> None:
+    """Half of a lognormal factor's draws with mean 1 are below exp(-sigma^2 / 2)."""
+    found = foreseen(assemble(small(population={key: sigma}), Options(device="cpu")))
+
+    told = [one.message for one in found if one.kind == "implausible_figures"]
+    assert [f"population.{key}: found 3" in one for one in told] == [True] * (median is not None)
+    assert all(f"median {median}" in one for one in told)
+
+
+@pytest.mark.parametrize("algorithm", ["none", "fedavg"])
+@pytest.mark.parametrize(
+    ("selection", "by_losses"),
+    [("oort", True), ("power_of_choice", True), ("tifl", True), ("random", False)],
+)
+def test_a_selection_by_losses_without_learning_is_warned_of(
+    algorithm: str, selection: str, by_losses: bool
+) -> None:
+    """Its choices are those of another rule."""
+    scenario = small(
+        algorithm={"name": algorithm, "local": {"epochs": 1, "batch_size": 16}},
+        decisions={"selection": {"name": selection, "count": 3}},
+    )
+
+    found = foreseen(assemble(scenario, Options(device="cpu")))
+
+    told = [one.message for one in found if one.kind == "selection_without_losses"]
+    assert [one.startswith(f"{selection} chooses by losses") for one in told] == [True] * (
+        by_losses and algorithm == "none"
+    )
 
 
 @pytest.mark.parametrize(
@@ -1355,6 +1396,31 @@ def test_edge_servers_that_no_rule_chose_are_warned_of(
         f"greedy never dispatched 1 of 4 edge servers, in {len(chosen)} dispatches" in one.message
         for one in told
     )
+
+
+@pytest.mark.parametrize(("broken_s", "named"), [(1e6, True), (0.001, False)])
+def test_edge_servers_that_were_broken_are_named(
+    broken_s: float, named: bool, tmp_path: Path
+) -> None:
+    """The rule that chooses among idle ones is not to blame; without failures it is."""
+    run = simfl.run(
+        small(
+            population={
+                "edges": 4,
+                "faults": {
+                    "edge_servers": {"works": {"mean_s": 1e6}, "broken": {"mean_s": broken_s}}
+                },
+            },
+            protocol={"name": "semi_asynchronous", "edge_rounds": 1, "concurrency": 2},
+            decisions={"scheduling": "greedy"},
+            algorithm={"name": "none", "local": {"steps": 5, "batch_size": 16}},
+            stop={"versions": 60},
+        ),
+        tmp_path / "run",
+    )
+
+    (told,) = of_kind(run, "edge_servers_left_out")
+    assert ("were broken for at least" in told.message) == named
 
 
 @pytest.mark.parametrize("late", ["drop", "carry_over"])

@@ -186,3 +186,25 @@ def test_joules_that_are_mostly_idle_power_are_told() -> None:
     busy = runs.assign(client_active_j=[4.0, 4.0, 30.0, 30.0])
     assert caveat_sentences(busy, metrics) == []
     assert caveat_sentences(runs.assign(client_energy_j=0.0, client_active_j=0.0), metrics) == []
+
+
+def test_costs_of_versions_with_unlike_updates_are_told() -> None:
+    """Where nothing is learned; not with equal updates, another end, or of other figures."""
+    runs = pd.DataFrame(
+        {
+            "point": [0, 0, 1, 1],
+            "seed": [1, 2, 1, 2],
+            "reason": "versions reached 30",
+            "loss": np.nan,
+            "merged_updates": [240.0, 240.0, 30.0, 31.0],
+        }
+    )
+    metrics = ["time_s", "client_energy_j", "staleness"]
+
+    (said,) = caveat_sentences(runs, metrics)
+
+    assert said.startswith("time_s, client_energy_j: of equal versions, but of 30.5 to 240 merged")
+    assert caveat_sentences(runs, ["staleness"]) == []
+    assert caveat_sentences(runs.assign(merged_updates=[240.0, 240.0, 230.0, 230.0]), metrics) == []
+    assert caveat_sentences(runs.assign(reason="updates reached 240"), metrics) == []
+    assert caveat_sentences(runs.assign(loss=[0.3, 0.4, 0.3, 0.4]), metrics) == []

@@ -216,12 +216,12 @@ def check_count(
     if isinstance(wait_for, WaitFor):
         counts["protocol", "wait_for", "clients"] = wait_for.clients
     patience = getattr(protocol, "patience", None)
-    least = patience.least_updates if isinstance(patience, DeadlinePolicy) else None
     for keys, count in counts.items():
         if count is not None and count > most:
             raise scenario.where(*keys).error(str(count), f"at most {most}, {whose}")
-    if least is None:
+    if not isinstance(patience, DeadlinePolicy) or patience.least_updates is None:
         return
+    least = patience.least_updates
     where = scenario.where("protocol", "patience", "least_updates")
     if fewest < least:
         raise where.error(str(least), f"at most {fewest}, {who}")
@@ -229,6 +229,10 @@ def check_count(
         wanted = selection.wanted(fewest)
         if wanted < least:
             raise where.error(str(least), f"at most {wanted}, the clients selected for a round")
+        waited_for = patience.wanted(wanted)
+        if waited_for < least:
+            of_these = f"as over_selection waits for so many of {wanted}"
+            raise where.error(str(least), f"at most {waited_for}, {of_these}")
 
 
 def check_needs(scenario: Scenario, algorithm: Algorithm, network: Network) -> None:
@@ -286,7 +290,7 @@ def check_stop(
         if value is not None and not (algorithm.learns or protocol.brings_values):
             reason = (
                 f"algorithm {name} learns nothing, so there is no {key} to reach; accepted:"
-                " versions, time_s, energy_j, bytes"
+                " versions, updates, time_s, energy_j, bytes"
             )
             raise scenario.where("stop", key).error(key, "", reason)
     given = {key for key in type(stop).model_fields if getattr(stop, key) is not None}

@@ -301,6 +301,7 @@ class Simulation:
                 counted=self._counted(),
                 present=present,
                 unpaid_idle_s=self._unpaid_idle_s(),
+                links_crossed=2 if world.behind_backhaul else 1,
             ),
             folder,
             log.rows_per_segment,

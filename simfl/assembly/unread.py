@@ -260,7 +260,8 @@ def _tiers(one: Composition) -> Found:
     )
     on_air = one.world.access_sharing.contended or _are_placed(one)
     if not (of_users or by_partition or on_air or one.somebody_looks_at("edge")):
-        yield ("population", "edges"), reason
+        at_points = f"{reason}, and share nothing at access points"
+        yield ("population", "edges"), at_points
 
 
 def _are_placed(one: Composition) -> bool:
@@ -325,7 +326,7 @@ def _troubles(one: Composition) -> Found:
 
 
 def _nothing_to_notice(one: Composition) -> Found:
-    """When no client round can end without an update."""
+    """When no client round can end without an update, and no dispatch without a report."""
     population = one.population
     leaves = any(_said(model, "leaves", True) for model in in_use(one.parts, AVAILABILITY))
     may_break_off = (
@@ -333,6 +334,7 @@ def _nothing_to_notice(one: Composition) -> Found:
         or population.faults.clients is not None
         or (population.has_batteries and not _without_batteries(one.world))
         or (population.message_loss is not None and population.message_loss.probability != 0)
+        or (one.protocol.gives_up_edge_servers and population.faults.edge_servers is not None)
     )
     if not may_break_off:
         yield ("population", "noticed_after_s"), "no client round is ever broken off"

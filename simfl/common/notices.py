@@ -98,13 +98,18 @@ ADVICE = {
         " got; without it last_loss is NaN for all of them"
     ),
     "mostly_waiting": (
-        "compare methods at equal versions or by client_active_j; another availability, more"
-        " clients or a lower wait_for shorten the wait"
+        "compare methods by client_active_j, or by the accuracy at equal versions; another"
+        " availability, more clients or a lower wait_for shorten the wait"
     ),
     "crowded_channel": (
         "population.access_sharing (throughput_fair, airtime_fair; for a link with a duty cycle"
         " processor_sharing) shares the channel among the clients of each of population.edges"
-        " access points; nothing is wrong if every client has its own access point, as at home"
+        " access points, by capacities and channels only if they are those of the medium; nothing"
+        " is wrong if every client has its own access point, as at home"
+    ),
+    "crowded_backhaul": (
+        "population.backhaul_sharing: {name: processor_sharing, capacity_bps: ...} is one line for"
+        " all clients; nothing is wrong if each client has its own line to the server"
     ),
     "far_access_points": (
         "clients are assigned to access points by number, in equal blocks, so more access points"
@@ -119,6 +124,10 @@ ADVICE = {
     "losses_without_noise": (
         "use a selection that needs no losses (random, by_size): the choice of clients, and so"
         " every model, reveals something about clients' data that epsilon does not cover"
+    ),
+    "selection_without_losses": (
+        "use an algorithm that learns, such as fedavg, or a selection that needs no losses"
+        " (random, by_size)"
     ),
     "unused_columns": (
         "name them under data.leave_out if you mean this, or under data.categorical or"
@@ -220,8 +229,8 @@ ADVICE = {
         " because pairs are missing, whatever the clients hold"
     ),
     "edge_servers_left_out": (
-        "use a scheduling rule that reaches all of them (round_robin, fair, fedcure); nothing is"
-        " wrong if you study such a rule"
+        "use a scheduling rule that reaches all of them (round_robin, fair, fedcure), unless broken"
+        " edge servers are the reason; nothing is wrong if you study such a rule"
     ),
     "mostly_lost": (
         "figures by version or target are those of such losses: look at population.message_loss,"

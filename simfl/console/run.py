@@ -83,13 +83,11 @@ def print_summary(run: LoadedRun, figure: Path) -> None:
     table = Table()
     table.add_column("figure")
     table.add_column("value", justify="right")
-    *figures, (moved, size) = main_figures(manifest, run.last_scores)
-    for label, figure_shown in figures:
+    for label, figure_shown in main_figures(manifest, run.last_scores):
         table.add_row(label, figure_shown)
     table.add_row("energy by state", "")
     for state, joules in manifest["energy_by_state_j"].items():
         table.add_row(f"  {state.replace('_', ' ')}", quantity(joules, "J"))
-    table.add_row(moved, size)
     stale = run.mean_staleness
     table.add_row("mean staleness", "-" if math.isnan(stale) else f"{stale:.2f} versions")
     table.add_row("events", str(manifest["counts"]["events"]))

@@ -125,7 +125,7 @@ class Accounts:
     closed, what became of all bytes sent. Actors that are not `present` take no part in the run and
     draw no power. `counted(actor, start_s, end_s, energy_j)` returns grams of CO2 and money of
     rows; None if unknown. `unpaid_idle_s(clients, start_s, end_s)` returns the seconds of waiting
-    that are not charged.
+    that are not charged. `links_crossed`: by each message of a client; a server's crosses one.
     """
 
     def __init__(
@@ -138,11 +138,12 @@ class Accounts:
         counted: Callable[..., tuple[FloatArray, FloatArray]] | None = None,
         present: BoolArray | None = None,
         unpaid_idle_s: Callable[[IntArray, FloatArray, FloatArray], FloatArray] | None = None,
+        links_crossed: int = 1,
     ) -> None:
         self.kinds = list(kinds)
         self.present = np.ones(power_idle_w.size, dtype=bool) if present is None else present
         self.power_idle_w = np.where(self.present, power_idle_w, 0.0)
-        self._clients = clients
+        self._clients, self._links_crossed = clients, links_crossed
         self._headings: IntArray = np.full(power_idle_w.size, Heading.SERVERS, dtype=np.int64)
         self._headings[:clients], self._headings[-1] = Heading.CLIENTS, Heading.NETWORK
         # Joules of each actor beyond its idle power, excluding those of waiting.
@@ -199,6 +200,7 @@ class Accounts:
             self.expect_power(*power)
         size = np.where(self._moves[rows["kind"]], rows["bytes"], 0)
         if size.any():
+            size = size * np.where(rows["actor"] < self._clients, self._links_crossed, 1)
             ends_s = rows["time_s"]
             self._arriving.append((float(ends_s.max()), ends_s, size))
 
@@ -241,6 +243,7 @@ class Accounts:
                     stretch = begins_s, np.array([until_s]), np.array([own_j])
                     self.expect_power(*stretch, Heading(heading))
         if size:
+            size *= self._links_crossed if row["actor"] < self._clients else 1
             self._arriving.append((end_s, np.array([end_s]), np.array([size])))
 
     def spending(self, spent_j: Callable[[], Mapping[Heading, float]]) -> None:
@@ -283,7 +286,7 @@ class Accounts:
         return self.energy(now_s).total_j
 
     def bytes_moved(self, now_s: float) -> int:
-        """Bytes of all messages that arrived by `now_s`, each counted on every hop."""
+        """Bytes of all messages that arrived by `now_s`, counted on every link crossed."""
         self._settle(now_s)
         return self._ended_bytes + sum(
             int(size[ends_s <= now_s].sum()) for _, ends_s, size in self._arriving
@@ -343,7 +346,9 @@ class Accounts:
                 f" of {horizon_s:g} s"
             )
         self._check_joules(horizon_s)
-        moved = int(self.bytes[:, self._transfers].sum())
+        of_actors = self.bytes[:, self._transfers].sum(axis=1)
+        of_clients, of_servers = of_actors[: self._clients].sum(), of_actors[self._clients :].sum()
+        moved = int(self._links_crossed * of_clients + of_servers)
         if moved != self.bytes_moved(horizon_s):
             self.violations.append(
                 f"bytes add up: {moved} booked, {self.bytes_moved(horizon_s)} running"

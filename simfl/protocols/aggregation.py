@@ -23,7 +23,10 @@ from simfl.system.server_id import CLOUD, ServerId
 
 
 class Aggregation:
-    """The aggregating side of a run; `edge_examples` are the training examples per edge server."""
+    """The aggregating side of a run; `edge_examples` are the training examples per edge server.
+
+    `merged_updates` counts the clients' updates that servers have merged.
+    """
 
     def __init__(
         self,
@@ -36,6 +39,7 @@ class Aggregation:
         self._servers = servers
         self._staleness = staleness
         self._edge_examples = edge_examples
+        self.merged_updates = 0
 
     def aggregate(
         self, ref: StateRef, delivered: Delivered, round_number: int, server: ServerId
@@ -64,6 +68,7 @@ class Aggregation:
             round=round_number,
             **about,
         )
+        self.merged_updates += staleness.size
         given_shares = None if shares is None else shares.tolist()
         self._note(ref, delivered, round_number, server, given_shares)
         return self._values.aggregate(ref, delivered, given_shares)
@@ -94,6 +99,7 @@ class Aggregation:
             value=float(shares.mean()),
             detail=_merged(staleness),
         )
+        self.merged_updates += staleness.size
         self._note(ref, delivered, round_number, CLOUD, shares.tolist() if rebase else None)
         if not rebase:
             mixed = self._values.aggregate(ref, delivered)

@@ -28,6 +28,8 @@ class Protocol(ABC):
     name: ClassVar[str]
     hierarchical: ClassVar[bool] = False
     overlapping: ClassVar[bool] = False
+    gives_up_edge_servers: ClassVar[bool] = False
+    """Whether the cloud stops waiting for an edge server that has crashed."""
     brings_values: ClassVar[bool] = False
     """Whether learned values come from the protocol, and not from algorithm, model and data."""
 

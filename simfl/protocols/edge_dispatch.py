@@ -1,9 +1,9 @@
 """One dispatch of an edge server: download, rounds with its clients, upload to the cloud.
 
-The cloud always gets a report: an edge server that crashes returns when it is repaired, with only
-its state at the last report; one without clients gives each round up after the deadline. Neither
-has anything new, so nothing is merged. One that is dispatched while broken begins once it works,
-from the cloud's state at that time.
+The cloud always gets a report: of an edge server that crashes when it is repaired, or when the
+cloud gives it up; it has only its state at the last report. One without clients gives each round up
+after the deadline. Neither has anything new, so nothing is merged. One that is dispatched while
+broken begins once it works, from the cloud's state at that time.
 """
 
 from __future__ import annotations
@@ -44,10 +44,12 @@ def dispatch_edge(
     edge_rounds: int,
     policy: DeadlinePolicy,
     wait_for: WaitFor,
+    given_up_after_s: float = np.inf,
 ) -> Generator[simpy.Event, Any, EdgeReport]:
     """Dispatches an edge server with the state `kept`; returns its report.
 
-    It starts from `cloud_now()` once it works: the cloud continues while it is repaired.
+    It starts from `cloud_now()` once it works: the cloud continues while it is repaired. If it
+    crashes, the cloud gives it up `given_up_after_s` later, unless it is repaired before.
     """
     began_s, participants = run.clock.now_s, np.zeros(0, dtype=np.int64)
     yield from run.working(edge)
@@ -68,7 +70,7 @@ def dispatch_edge(
         state, participants = None, participants[:0]
         run.crashed(edge)
         with run.clock.waiting(f"edge-{edge}", "its repair"):
-            yield run.clock.until(crash.works_s)
+            yield run.clock.until(min(crash.works_s, run.clock.now_s + given_up_after_s))
     latency_s = run.clock.now_s - began_s
     return EdgeReport(edge, state, cloud.version, round_number, latency_s, participants.size)
 

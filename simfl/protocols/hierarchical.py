@@ -6,7 +6,8 @@
 Every edge server runs kappa_2 rounds with its clients, then the cloud averages the edge models,
 weighted by their clients' data, and starts all of them again. With one edge round this is FedAvg.
 Edge servers without anything new, because of crashes or absent clients, are left out of the
-average.
+average. One that is broken at the start of a round is not dispatched, unless all are: then the
+cloud waits for a repair.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Hierarchical(Protocol):
 
     name: ClassVar[str] = "hierarchical"
     hierarchical: ClassVar[bool] = True
+    gives_up_edge_servers: ClassVar[bool] = True
 
     edge_rounds: Annotated[int, ">= 1", "edge aggregations per cloud round (kappa_2)"] = 2
 
@@ -51,7 +53,7 @@ class Hierarchical(Protocol):
         return self.may_ask - idle
 
     def process(self, run: Run) -> Process:
-        """Repeats: dispatch all edge servers, wait for all, average, publish."""
+        """Repeats: dispatch all edge servers that work, wait for all, average, publish."""
         cloud, round_number = run.begin("cloud"), 0
         run.expect(cloud, edge_rounds=self.edge_rounds)
         kept = {edge: run.begin_edge(edge) for edge in run.edges}
@@ -68,12 +70,15 @@ class Hierarchical(Protocol):
                 self.edge_rounds,
                 self.patience,
                 waits_for(self.wait_for, self.patience),
+                run.world.noticed_after_s,
             )
             run.observations.arrived(ServerId(edge), reports[edge].latency_s)
 
         while True:
+            reports.clear()
+            working = yield from run.working_edges()
             with run.clock.waiting("the cloud", "all edge servers' models"):
-                yield run.env.all_of([run.env.process(edge_server(edge)) for edge in run.edges])
+                yield run.env.all_of([run.env.process(edge_server(edge)) for edge in working])
             brought = {edge: one.state for edge, one in reports.items() if one.state is not None}
             if brought:
                 kept.update(brought)

@@ -83,11 +83,13 @@ class Publications:
         standing: Standing | None = None,
         jobs: int = 0,
         wall_s: Mapping[str, float] | None = None,
+        merged_updates: int = 0,
     ) -> bool:
         """Adds a version; returns whether the run ends with it. Raises `Diverged`.
 
-        `standing` is that of an algorithm that decides itself when training is over; "metrics" of
-        the evaluation become additional columns of the table.
+        `merged_updates` are those of clients since the start, `standing` is that of an algorithm
+        that decides itself when training is over; "metrics" of the evaluation become additional
+        columns of the table.
         """
         loss = evaluation["loss"] if evaluation else None
         accuracy = evaluation["accuracy"] if evaluation else None
@@ -141,7 +143,7 @@ class Publications:
         if loss is not None and not math.isfinite(loss):
             raise Diverged(f"the loss is {loss} at version {ref.version}, {time_s:g} s")
         over = standing.over if standing else None
-        self.reason = over or self._stop.reason(row)
+        self.reason = over or self._stop.reason(row, merged_updates)
         return self.reason is not None
 
     def _score(self, version: int, on: str, client: int | None, scores: list[Any]) -> None:

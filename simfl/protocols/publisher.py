@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from simfl.eventlog.log import EventLog
+from simfl.protocols.aggregation import Aggregation
 from simfl.protocols.clock import Clock
 from simfl.protocols.dispatcher import Dispatcher
 from simfl.protocols.given import versions_late, whole
@@ -25,6 +26,7 @@ class Publisher:
         self,
         values: LearnedValues,
         publications: Publications,
+        aggregation: Aggregation,
         dispatcher: Dispatcher,
         servers: Servers,
         log: EventLog,
@@ -33,6 +35,7 @@ class Publisher:
     ) -> None:
         self._values = values
         self.publications = publications
+        self._aggregation = aggregation
         self._dispatcher = dispatcher
         self._servers = servers
         self._log = log
@@ -78,6 +81,7 @@ class Publisher:
             standing=standing,
             jobs=self._values.effort.jobs_trained,
             wall_s=self._values.wall_s(),
+            merged_updates=self._aggregation.merged_updates,
         )
 
     def _evaluation(self, ref: StateRef, round_number: int) -> dict[str, Any] | None:

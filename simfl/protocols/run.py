@@ -85,7 +85,14 @@ class Run:
         self.forwards = Broadcasts(world, values, dispatcher, clock)
         self._scheduler = Scheduler(deciders.scheduling, self._servers, seen, streams, clock)
         self._publisher = Publisher(
-            values, publications, dispatcher, self._servers, log, clock, checkpoint
+            values,
+            publications,
+            self.aggregation,
+            dispatcher,
+            self._servers,
+            log,
+            clock,
+            checkpoint,
         )
         self._selecting = Selecting(
             deciders.selection,
@@ -311,6 +318,16 @@ class Run:
     def working(self, edge: int) -> Waiting:
         """Waits until an edge server works."""
         return self._servers.working(edge)
+
+    def working_edges(self) -> Generator[simpy.Event, Any, list[int]]:
+        """The edge servers with clients that work now; waits until at least one does."""
+        while True:
+            works_s = {edge: self._servers.works_s(edge) for edge in self.edges}
+            working = [edge for edge, at_s in works_s.items() if at_s <= self.clock.now_s]
+            if working:
+                return working
+            with self.clock.waiting("the cloud", "the repair of an edge server"):
+                yield self.clock.until(min(works_s.values()))
 
     def reported(self, edge: int) -> None:
         """An edge server's results are at the cloud, or it has none."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import simpy
 
 from simfl.algorithms.base import Work
-from simfl.common.arrays import IntArray
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.eventlog.accounts import Heading
 from simfl.eventlog.kinds import CUTS
 from simfl.eventlog.log import EventLog
@@ -43,6 +43,17 @@ class Crashed(Exception):
         self.works_s = works_s
 
 
+class _Faults(NamedTuple):
+    """Failures of edge servers and of their links to the cloud.
+
+    `noted_s`: when each edge server works again after its last failure in the log.
+    """
+
+    machines: Failures
+    links: Failures
+    noted_s: FloatArray
+
+
 class Servers:
     """Runs and books servers' activities; the rest of their time is booked as waiting.
 
@@ -56,7 +67,7 @@ class Servers:
         self._world = world
         self._log = log
         self._clock = clock
-        self._failures, self._link_failures = failures
+        self._faults = _Faults(*failures, np.full(world.num_edges, -np.inf))
         edges = [*range(world.num_edges), -1]
         radios = world.messenger.server_radios
         self._idle = IdleTracker(log, clock, log.actors.edge(0), radios, edges)
@@ -145,7 +156,7 @@ class Servers:
         stage = UPLOAD if uplink else DOWNLOAD
         timeline = Timeline(who + self._log.actors.edge(0), {stage: sent})
         columns = {"edge": edge, "version": version, "round": round_number}
-        fails_s = np.array([self._link_failures.fails_s(edge, now_s), self.fails_s(server)])
+        fails_s = np.array([self._faults.links.fails_s(edge, now_s), self.fails_s(server)])
         causes = np.array([CUTS.index("cloud_link"), CUTS.index("edge_server")])
         limits = Limits(fails_s[[fails_s.argmin()]], causes[[fails_s.argmin()]])
         if self._world.backhaul_sharing.contended:
@@ -184,7 +195,7 @@ class Servers:
         """An edge server has sent or received a message, or will have."""
         ended_s, message_s = timeline.ended_s, timeline.last_message_s
         radio_idle_s = np.where(np.isfinite(message_s), ended_s - message_s, 0.0)
-        fails_s = self._failures.fails_s(int(who[0]), self._clock.now_s)
+        fails_s = self._faults.machines.fails_s(int(who[0]), self._clock.now_s)
         self._idle.free(who, ended_s, radio_idle_s, fails_s)
 
     def radio_idle_s(self, server: ServerId) -> float:
@@ -207,7 +218,7 @@ class Servers:
         """When a working server fails next; inf: never, as for the cloud."""
         if not server.is_edge:
             return np.inf
-        return self._failures.fails_s(server.number, self._clock.now_s)
+        return self._faults.machines.fails_s(server.number, self._clock.now_s)
 
     def until(self, server: ServerId, time_s: float, moment: Moment = Moment.END) -> Waiting:
         """A server waits until `time_s`.
@@ -229,24 +240,37 @@ class Servers:
         """Raises `Crashed` if a server has just failed."""
         now_s = self._clock.now_s
         if server.is_edge and self.fails_s(server) <= now_s:
-            works_s = self._failures.works_s(server.number, now_s)
-            self._note_crash("edge_server", server, works_s)
+            works_s = self._faults.machines.works_s(server.number, now_s)
+            self._note_failure(server.number, works_s)
             raise Crashed(server, works_s)
+
+    def works_s(self, edge: int) -> float:
+        """When an edge server that the cloud needs now works; a failure is noted in the log."""
+        works_s = self._faults.machines.works_s(edge, self._clock.now_s)
+        if works_s > self._clock.now_s:
+            self._note_failure(edge, works_s)
+        return works_s
 
     def working(self, edge: int) -> Waiting:
         """Wait until an edge server works."""
-        works_s = self._failures.works_s(edge, self._clock.now_s)
+        works_s = self.works_s(edge)
         if works_s > self._clock.now_s:
             with self._clock.waiting(f"edge-{edge}", "its repair"):
                 yield self._clock.until(works_s)
 
     def _connected(self, edge: int, version: int, round_number: int) -> Waiting:
         """Wait until an edge server's link to the cloud works."""
-        works_s = self._link_failures.works_s(edge, self._clock.now_s)
+        works_s = self._faults.links.works_s(edge, self._clock.now_s)
         if works_s > self._clock.now_s:
             server = ServerId(edge)
             self._note_crash("cloud_link", server, works_s, version=version, round=round_number)
             yield from self.until(server, works_s)
+
+    def _note_failure(self, edge: int, works_s: float) -> None:
+        """Adds a row, one per failure, about an edge server that has failed."""
+        if works_s != self._faults.noted_s[edge]:
+            self._faults.noted_s[edge] = works_s
+            self._note_crash("edge_server", ServerId(edge), works_s)
 
     def _note_crash(self, what: str, server: ServerId, works_s: float, **columns: Any) -> None:
         away_s = works_s - self._clock.now_s

@@ -22,6 +22,7 @@ class Criteria(Protocol):
     versions: int | None
     energy_j: float | None
     bytes: float | None
+    updates: int | None
     accuracy: float | None
     loss: float | None
 
@@ -43,19 +44,20 @@ class StopRule:
         """The last version of a run with a version limit."""
         return self._criteria.versions
 
-    def reason(self, row: Mapping[str, Any]) -> str | None:
+    def reason(self, row: Mapping[str, Any], merged_updates: int = 0) -> str | None:
         """The reason to end the run after the version in this `row` of the rounds table, or None.
 
-        The run ends at this `accuracy` or above, at this `loss` or below; both are None in the row
-        of a version that was not evaluated, and either one if only the other is known.
+        `merged_updates` are those of clients that servers have merged since the start. The run ends
+        at this `accuracy` or above, at this `loss` or below; both are None in the row of a version
+        that was not evaluated, and either one if only the other is known.
         """
         stop = self._criteria
-        for name, limit in (
-            ("versions", stop.versions),
-            ("energy_j", stop.energy_j),
-            ("bytes", stop.bytes),
+        for name, limit, reached in (
+            ("versions", stop.versions, row["version"]),
+            ("energy_j", stop.energy_j, row["energy_j"]),
+            ("bytes", stop.bytes, row["bytes"]),
+            ("updates", stop.updates, merged_updates),
         ):
-            reached = row["version" if name == "versions" else name]
             if limit is not None and reached >= limit:
                 return f"{name} reached {limit:g}"
         accuracy, loss = row["accuracy"], row["loss"]

@@ -13,17 +13,21 @@ import numpy as np
 import pandas as pd
 
 from simfl.assembly.assemble import outlined
+from simfl.common.arrays import IntArray
 from simfl.eventlog.kinds import STATES
 from simfl.runs.runfolder import LoadedRun
 from simfl.scenario.scenario import Scenario
-from simfl.system.battery import Batteries
+
+_COLUMNS = ("client", "time_s", "level", "charged_j", "spilled_j")
 
 _NOTHING = 1e-9
 """As a share of the capacity: what rounding may leave when a battery has run empty."""
 
 
 def battery_levels(run: LoadedRun) -> pd.DataFrame:
-    """Columns client, time_s and level (share of the capacity, 0 to 1), by client and time.
+    """Columns client, time_s, level (share of the capacity, 0 to 1), charged_j and spilled_j.
+
+    The latter two are joules since the start: into the battery, and beyond a full one.
 
     A client has a level at time 0 and at the end of each of its rows; clients on mains power have
     none. Between these times the load is assumed constant, over a row without its pauses: if a
@@ -32,11 +36,19 @@ def battery_levels(run: LoadedRun) -> pd.DataFrame:
     """
     outline = outlined(Scenario.from_yaml(run.path / "scenario.yaml"))
     batteries = outline.parts[("population",)].build_batteries(outline.world)
-    levels = pd.DataFrame({"client": [], "time_s": [], "level": []})
+    levels = pd.DataFrame({name: [] for name in _COLUMNS})
     if batteries is None:
         return levels
     clients = np.flatnonzero(np.isfinite(batteries.capacity_j))
-    found = [levels, _levels(batteries, clients)]
+    charged_j, spilled_j = np.zeros((2, batteries.capacity_j.size))
+
+    def columns(clients: IntArray) -> pd.DataFrame:
+        figures = batteries.time_s, batteries.level(clients), charged_j, spilled_j
+        [time_s, level, *joules] = figures
+        values = clients, time_s[clients], level, *(one[clients] for one in joules)
+        return pd.DataFrame(dict(zip(_COLUMNS, values, strict=True)))
+
+    found = [levels, columns(clients)]
     rows = _rows(run)
     rows = rows[rows["client"].isin(clients)]
     for _, each in rows.groupby(rows.groupby("client").cumcount()):
@@ -44,15 +56,12 @@ def battery_levels(run: LoadedRun) -> pd.DataFrame:
         end_s = np.maximum(each["time_s"].to_numpy(), batteries.time_s[who])
         empty = ~batteries.off[who] & (batteries.level(who) <= _NOTHING)
         batteries.switch_off(who[empty & (each["unmet_j"].to_numpy() > 0)])
-        batteries.advance(who, end_s, each["load_w"].to_numpy())
-        found.append(_levels(batteries, who[each["whole"].to_numpy()]))
+        flow = batteries.advance(who, end_s, each["load_w"].to_numpy())
+        charged_j[who] += flow.charged_j
+        spilled_j[who] += flow.spilled_j
+        found.append(columns(who[each["whole"].to_numpy()]))
     whole = pd.concat(found, ignore_index=True).astype({"client": int})
     return whole.sort_values(["client", "time_s"], ignore_index=True)
-
-
-def _levels(batteries: Batteries, clients: np.ndarray) -> pd.DataFrame:
-    columns = {"time_s": batteries.time_s[clients], "level": batteries.level(clients)}
-    return pd.DataFrame({"client": clients, **columns})
 
 
 _ROW = ["client", "kind", "start_s", "time_s", "duration_s", "energy_j", "unmet_j"]

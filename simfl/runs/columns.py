@@ -19,7 +19,7 @@ ROUNDS: Mapping[str, str] = {
     "client_active_j": "joules of the clients above their idle power since the start",
     "server_energy_j": "joules of edge servers and cloud since the start",
     "network_energy_j": "joules inside the network since the start",
-    "bytes": "bytes of messages that arrived since the start, counted on every hop",
+    "bytes": "bytes of messages that arrived since the start, counted on every link crossed",
     "participants": "different clients whose updates are in the version, also by an edge server",
     "updates": "updates merged by the cloud: of clients, or the models of edge servers",
     "staleness": "mean number of versions between an update's download and its merge",

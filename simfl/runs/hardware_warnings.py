@@ -16,6 +16,7 @@ from simfl.system.implausible import (
     implausible_figures,
     implausible_keys,
     percent_as_ratio,
+    wide_spreads,
 )
 from simfl.system.provenance import (
     profile_of,
@@ -33,6 +34,9 @@ MOST_FIXED = 0.5
 
 MOST_NAMED = 4
 """The maximum number of profiles named in a sentence."""
+
+LEAST_CAPACITY = 1e-3
+"""A medium with a smaller share of the rate of its slowest sender is likely in another unit."""
 
 ALIKE_FLOPS = 1.02
 """Models whose operations are within this factor count as one: they may differ in their outputs."""
@@ -69,12 +73,14 @@ def implausible(simulation: Simulation) -> list[Notice]:
     """Figures of profiles, or of the population's own keys, that are off by orders of magnitude."""
     lines = implausible_figures(simulation.world.profiles)
     population: tuple[str | int, ...] = ("population",)
-    found = [(population, *one) for one in implausible_keys(simulation.parts[population])]
+    of_all = simulation.parts[population]
+    found = [(population, *one) for one in (*implausible_keys(of_all), *wide_spreads(of_all))]
     for keys, part in simulation.parts.items():
         if keys[:1] == population and is_dataclass(part):
             found += [(keys, *one) for one in hours_as_seconds(part)]
     patience = getattr(simulation.protocol, "patience", None)
     found += [(("protocol", "patience"), *one) for one in percent_as_ratio(patience)]
+    found += _far_below_links(simulation)
     for keys, key, told in found:
         steps = [int(step) if step.isdecimal() else step for step in key.split(".")]
         lines.append(str(simulation.scenario.where(*keys, *steps).error("", "", told)))
@@ -83,6 +89,28 @@ def implausible(simulation: Simulation) -> list[Notice]:
     more = len(lines) - MOST_NAMED
     message = "; ".join(lines[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
     return [notice("implausible_figures", message, len(lines))]
+
+
+def _far_below_links(simulation: Simulation) -> list[tuple[tuple[str | int, ...], str, str]]:
+    """Capacities of shared media that are far below the rate of a single sender."""
+    world, found = simulation.world, list[tuple[tuple[str | int, ...], str, str]]()
+    ways = True, False
+    access_bps = min(link.rate_bps(uplink) for link in world.links for uplink in ways)
+    backhaul_bps = min(world.backhaul.rate_bps(uplink) for uplink in ways)
+    for key, own_bps, capacities in (
+        ("access_sharing", access_bps, ("capacity_bps", "access_bps", "backhaul_bps")),
+        ("backhaul_sharing", backhaul_bps, ("capacity_bps", "backhaul_bps")),
+    ):
+        part = simulation.parts.get(("population", key))
+        for name in capacities:
+            capacity_bps = getattr(part, name, None)
+            if capacity_bps is not None and capacity_bps < LEAST_CAPACITY * own_bps:
+                told = (
+                    f"found {capacity_bps:g}, far below the rate of a single sender"
+                    f" ({own_bps:.3g} bit/s); in Mbit/s or kbit/s?"
+                )
+                found.append((("population", key), name, told))
+    return found
 
 
 def _short_steps(simulation: Simulation) -> list[str]:

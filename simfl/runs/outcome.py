@@ -106,6 +106,16 @@ def _footprint(one: Run) -> dict[str, FloatArray]:
     return known
 
 
+def _over_the_backhaul(one: Run) -> int:
+    """Bytes of messages that arrived and crossed the backhaul; call it after the log has ended."""
+    clients, moves = (
+        one.world.num_clients,
+        [list(KINDS).index(kind) for kind in ("download", "upload")],
+    )
+    crossing = slice(0, clients) if one.world.behind_backhaul else slice(clients, None)
+    return int(one.accounts.bytes[crossing, moves].sum())
+
+
 def _currency(one: Run) -> str | None:
     """The currency of the prices; None if no price is known."""
     regions = () if one.world.electricity is None else one.world.electricity.regions
@@ -148,6 +158,8 @@ def figures(one: Run) -> dict[str, Any]:
         "horizon_s": now_s,
         **accounts.energy(now_s).columns(),
         "bytes": accounts.bytes_moved(now_s),
+        "backhaul_bytes": _over_the_backhaul(one),
+        "merged_updates": one.aggregation.merged_updates,
         "traffic": accounts.bytes_by_fate,
         **{
             name: float(column.sum())

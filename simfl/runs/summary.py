@@ -33,7 +33,14 @@ def main_figures(
         *footprint(manifest),
         *wasted(manifest),
         ("bytes over all links", quantity(manifest["bytes"], "B") + in_vain(manifest)),
+        *over_the_backhaul(manifest),
     ]
+
+
+def over_the_backhaul(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Label and figure of bytes that crossed the backhaul, if any did."""
+    crossed = manifest.get("backhaul_bytes")
+    return [("  over the backhaul", quantity(crossed, "B"))] if crossed else []
 
 
 def wasted(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from simfl.assembly.simulation import Simulation
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.notices import Notice, notice
 from simfl.protocols.run import Run
+from simfl.system.failures import Failures
 
 
 def never_took_part(simulation: Simulation, one: Run) -> Iterator[Notice]:
@@ -37,6 +39,23 @@ def never_took_part(simulation: Simulation, one: Run) -> Iterator[Notice]:
         yield notice("never_took_part", message, left_out)
 
 
+MOST_BROKEN = 0.5
+"""An edge server that is broken for more of the run is left out for that reason."""
+
+_LOOKS = 1000
+"""At how many times edge servers are looked at, to estimate how long they were broken."""
+
+
+def _broken_share(simulation: Simulation, edges: IntArray, horizon_s: float) -> FloatArray:
+    """The share of a run in which each of these edge servers was broken."""
+    faults = simulation.parts[("population",)].faults.edge_servers
+    failures = Failures(faults, simulation.streams, "faults.edge_server")
+    times_s = (np.arange(_LOOKS) + 0.5) / _LOOKS * horizon_s
+    works = [failures.at(edges, time_s)[0] for time_s in times_s.tolist()]
+    share: FloatArray = 1.0 - np.mean(works, axis=0)
+    return share
+
+
 def edge_servers_left_out(simulation: Simulation, one: Run) -> Iterator[Notice]:
     """Edge servers that the scheduling never chose, although random choice would have left none
     out.
@@ -53,4 +72,13 @@ def edge_servers_left_out(simulation: Simulation, one: Run) -> Iterator[Notice]:
             f" in {picked.size} dispatches: apart from that round, the figures"
             f" cover only the clients of the other {servers - left_out}"
         )
+        never = np.setdiff1d(np.array(one.edges), picked)
+        broken = _broken_share(simulation, never, one.clock.now_s)
+        if broken.max() >= MOST_BROKEN:
+            mostly = broken >= MOST_BROKEN
+            message += (
+                f"; {mostly.sum()} of these {left_out} were broken for at least"
+                f" {broken[mostly].min():.0%} of the run (faults.edge_servers), and a dispatch"
+                " waits for the repair"
+            )
         yield notice("edge_servers_left_out", message, left_out)

@@ -21,6 +21,7 @@ from simfl.eventlog.kinds import KINDS
 from simfl.measures.privacy import Privacy
 from simfl.protocols.run import Run
 from simfl.runs.absences import left_before, nobody_left
+from simfl.runs.crowded_media import crowded_backhaul, crowded_channels
 from simfl.runs.grid_hours import charged_at_other_hours
 from simfl.runs.hardware_warnings import beyond_calibration, implausible, unverified
 from simfl.runs.learning_nothing import not_learning
@@ -39,9 +40,6 @@ MOST_NAMED = 4
 
 MOST_UNEVALUATED = 0.1
 """The share of a run's versions that may come after the last evaluated one."""
-
-MOST_AIRTIME = 0.5
-"""A channel that is busy for more of the time is crowded: queues grow as 1 / (1 - share)."""
 
 MOST_LOOKED_AT = 10_000
 """The maximum number of clients whose nearest access point is determined."""
@@ -76,6 +74,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _far_access_points,
         _priced_for_more,
         _losses_without_noise,
+        _selection_without_losses,
         _meaningless_delta,
         _unused_columns,
         _untrained_classes,
@@ -108,7 +107,8 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
         weak_chargers,
         _heat_left_out,
         _saturated_queues,
-        _crowded_channels,
+        crowded_channels,
+        crowded_backhaul,
     )
     return [oddity for rule in rules for oddity in rule(simulation, one)]
 
@@ -240,6 +240,19 @@ def _losses_without_noise(simulation: Simulation) -> list[Notice]:
         f" privacy of {called(simulation.algorithm)}, and any epsilon, covers only the updates"
     )
     return [notice("losses_without_noise", message)]
+
+
+def _selection_without_losses(simulation: Simulation) -> list[Notice]:
+    """A selection by losses in a run that learns nothing."""
+    selection = simulation.parts[("decisions", "selection")]
+    by_losses = selection.needs_losses or isinstance(selection, QueryingSelection)
+    if not by_losses or simulation.algorithm.learns or simulation.protocol.brings_values:
+        return []
+    message = (
+        f"{called(selection)} chooses by losses, and nothing is learned: it chooses without them,"
+        " so who takes part, seconds and joules are not those of a run with training"
+    )
+    return [notice("selection_without_losses", message)]
 
 
 def _meaningless_delta(simulation: Simulation) -> Iterator[Notice]:
@@ -414,32 +427,3 @@ def _saturated_queues(simulation: Simulation, one: Run) -> Iterator[Notice]:
             f" for {queues.longest[-1]:.3g} rounds, {grows.of_owed:.0%} of what it is owed"
         )
         yield notice("saturated_queues", message, int((queues.lengths[-1] > 1.0).sum()))
-
-
-def _crowded_channels(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """Clients that each get the full rate of a channel that they keep busy most of the time."""
-    world, accounts, now_s = simulation.world, one.accounts, one.clock.now_s
-    if world.access_sharing.contended or not now_s:
-        return
-    shared = np.array([link.shared_channel and not link.needs_places for link in world.links])
-    kinds, airtime_s = list(KINDS), np.zeros(world.num_clients)
-    for kind in ("upload", "download"):
-        of_kind = slice(world.num_clients), kinds.index(kind)
-        bits = 8.0 * (accounts.bytes[of_kind] + accounts.lost_bytes[of_kind])
-        uplink = kind == "upload"
-        rate_bps = np.array([link.rate_bps(uplink) for link in world.links])
-        airtime_s += bits / (rate_bps[world.link_index] * world.rate_factors(uplink=uplink))
-    point = simulation.edge if simulation.protocol.hierarchical else world.home_edge
-    channel = point * len(world.links) + world.link_index
-    airtime_s[~shared[world.link_index]] = 0.0
-    busy_s = np.bincount(channel, weights=airtime_s)
-    crowded = np.flatnonzero(busy_s > MOST_AIRTIME * now_s)
-    if crowded.size:
-        worst = int(np.argmax(busy_s))
-        clients = np.flatnonzero(channel == worst)
-        message = (
-            f"{clients.size} clients have {world.link_names[world.link_index[clients[0]]]} at one"
-            f" access point, each at its full rate: their messages would keep that channel on air"
-            f" for {busy_s[worst]:.3g} s of the run's {now_s:.3g} s"
-        )
-        yield notice("crowded_channel", message, crowded.size)

@@ -197,12 +197,18 @@ class Plateau(Section):
 
 
 class Stop(Section):
-    """The end of a run: the first criterion that is met; at least one is required."""
+    """The end of a run: the first criterion that is met; at least one is required.
+
+    `time_s` ends it exactly then, every other one with the first version that meets it.
+    """
 
     versions: Count | None = Field(default=None, description="global versions")
     time_s: Positive | None = Field(default=None, description="simulated seconds")
     energy_j: Positive | None = Field(default=None, description="joules of all machines")
     bytes: Positive | None = Field(default=None, description="delivered bytes, over all links")
+    updates: Count | None = Field(
+        default=None, description="client updates that servers have merged"
+    )
     accuracy: Annotated[float, Field(strict=True, le=1, allow_inf_nan=False)] | None = Field(
         default=None, description="test accuracy, or R^2 of a regression"
     )

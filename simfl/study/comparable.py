@@ -95,6 +95,17 @@ class Caveat:
         return within or (self.is_unit and len(set(pairs.to_numpy().ravel())) > 1)
 
 
+_COSTS = (
+    "time_s",
+    "energy_j",
+    "client_energy_j",
+    "client_active_j",
+    "server_energy_j",
+    "carbon_gco2",
+    "electricity_cost",
+    "bytes",
+    "backhaul_bytes",
+)
 _BY_WHAT_IS_LEARNED = ("accuracy reached", "loss reached", "plateau")
 """How the reasons begin of runs that ended by what they had learned."""
 
@@ -191,7 +202,41 @@ def caveat_sentences(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
     beside = [*regression_sentence(runs, metrics), *figure_notes(metrics)]
     rounded = grid_sentences(runs, metrics)
     idle, agreeing = _mostly_idle(runs, metrics), _agreeing(runs, metrics)
-    return [*caveats, *beside, *idle, *rounded, *coarse, *agreeing]
+    return [
+        *caveats,
+        *beside,
+        *_unlike_versions(runs, metrics),
+        *idle,
+        *rounded,
+        *coarse,
+        *agreeing,
+    ]
+
+
+UNLIKE_UPDATES = 0.05
+"""From this difference on, relative to the most, versions are not of equally many updates."""
+
+
+def _unlike_versions(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
+    """A sentence if costs of equally many versions are compared that are of unlike work.
+
+    Where something is learned, the accuracy shows what a version is worth.
+    """
+    needed = {"point", "reason", "loss", "merged_updates"}
+    costs = [one for one in metrics if one in _COSTS]
+    if not costs or not needed <= set(runs) or runs["loss"].notna().any():
+        return []
+    if not runs["reason"].fillna("").str.startswith("versions reached").all():
+        return []
+    updates = runs.groupby("point")["merged_updates"].mean().dropna()
+    least, most = updates.min(), updates.max()
+    if updates.empty or most - least <= UNLIKE_UPDATES * most:
+        return []
+    return [
+        f"{', '.join(costs)}: of equal versions, but of {least:.4g} to {most:.4g} merged updates of"
+        " clients by setting (merged_updates), and nothing is learned that would show what a"
+        " version is worth: stop.updates ends runs after equally many"
+    ]
 
 
 def _mostly_idle(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:

@@ -47,11 +47,13 @@ FIGURES = {
     "carbon_gco2": Figure("grams of CO2 equivalent of all machines' electricity", "g", AMOUNT),
     "electricity_cost": Figure("price of all machines' electricity", "money", ANYTHING),
     "bytes": Figure("bytes that arrived, over all links", "B", AMOUNT),
+    "backhaul_bytes": Figure("bytes of these over the backhaul", "B", AMOUNT),
     "latency_cv": Figure("coefficient of variation of the time between versions", "1", AMOUNT),
     "staleness": Figure("mean staleness of all merged updates, versions", "versions", AMOUNT),
     "jain_participation": Figure(
         "Jain's index of updates per client, without dropped ones", "1", SHARE
     ),
+    "merged_updates": Figure("clients' updates that servers merged", "count", AMOUNT),
     "client_rounds": Figure("client rounds that ended", "count", AMOUNT),
     "wasted_rounds": Figure("client rounds that brought no merged update", "count", AMOUNT),
     "wasted_active_j": Figure(

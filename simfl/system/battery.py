@@ -6,7 +6,7 @@ spilled, load that an empty battery cannot serve is unmet, and over any interval
 
     change of charge = charged - drawn,  charged = supply - spilled,  drawn = load - unmet.
 
-A client takes part if it is charged to `lowest` or is being charged. A client whose battery has run
+A client takes part if it is charged to `lowest` or is plugged in. A client whose battery has run
 empty is off: it draws nothing, all its load is unmet and all supply charges it, until it has
 `lowest` again. Then it is on, and runs empty again if its load exceeds the supply.
 """
@@ -30,11 +30,15 @@ _FORESEEN_S = 366 * 86_400.0
 
 @dataclass(frozen=True, eq=False)
 class Supply:
-    """A power supply: client i gets scale[i] * series(t + shift_s[i]) watts at time t."""
+    """A power supply: client i gets scale[i] * series(t + shift_s[i]) watts at time t.
+
+    A client with `charger` is plugged in while it gives power; a harvest only charges.
+    """
 
     series: StepSeries
     scale: FloatArray
     shift_s: FloatArray
+    charger: bool = True
 
     def power_w(self, clients: IntArray, time_s: FloatArray) -> FloatArray:
         """The supplied watts at each client's time."""
@@ -137,11 +141,18 @@ class Batteries:
             (supply.power_w(clients, at_s) for supply in self.supplies), np.zeros(clients.shape)
         )
 
+    def plugged_in(self, clients: IntArray, time_s: FloatArray) -> BoolArray:
+        """Whether a charger gives each client power at a time."""
+        chargers = (one for one in self.supplies if one.charger)
+        given_w = sum((one.power_w(clients, time_s) for one in chargers), np.zeros(clients.shape))
+        plugged: BoolArray = given_w > 0
+        return plugged
+
     def can_take_part(self, clients: IntArray) -> BoolArray:
-        """Whether each, at its own time, is on and either charged enough or being charged."""
-        charging = self.supply_w(clients, self.time_s[clients]) > 0
+        """Whether each, at its own time, is on and either charged enough or plugged in."""
+        plugged = self.plugged_in(clients, self.time_s[clients])
         enough = self._charged(clients, self.charge_j[clients])
-        able: BoolArray = ~self.off[clients] & (charging | enough)
+        able: BoolArray = ~self.off[clients] & (plugged | enough)
         return able
 
     def ready_s(self, clients: IntArray, load_w: FloatArray) -> FloatArray:
@@ -169,7 +180,8 @@ class Batteries:
             gain_w = in_w - np.where(off[open_], 0.0, load_w[open_])
             missing_j = np.maximum(self.lowest[who] * self.capacity_j[who] - before, 0.0)
             wait_s = np.divide(missing_j, gain_w, out=np.full(open_.size, np.inf), where=gain_w > 0)
-            wait_s[self._charged(who, before) | (~off[open_] & (in_w > 0))] = 0.0
+            plugged = ~off[open_] & self.plugged_in(who, now_s)
+            wait_s[self._charged(who, before) | plugged] = 0.0
             ready = now_s + wait_s <= np.minimum(stop_s, last_s[open_])
             until_s[open_[ready]] = (now_s + wait_s)[ready]
             goes_on = ~ready & (stop_s < last_s[open_])

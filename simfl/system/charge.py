@@ -43,7 +43,7 @@ class Charge:
         return self._batteries.level(clients)
 
     def can_take_part(self, clients: IntArray, now_s: float) -> BoolArray:
-        """Whether each is now charged enough, or being charged."""
+        """Whether each is now charged enough, or plugged in."""
         self.settle(clients, now_s)
         return self._batteries.can_take_part(clients)
 

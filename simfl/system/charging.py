@@ -25,7 +25,8 @@ class Charging:
 
     Hours are shifted for each client by a normal draw. `harvest_w` are [seconds after midnight,
     watts] pairs, each valid until the next one (a solar panel's day, for example); `harvest_spread`
-    is the sigma of a lognormal factor with mean 1 between clients.
+    is the sigma of a lognormal factor with mean 1 between clients. A harvest charges a battery, but
+    does not count as being plugged in.
     """
 
     charge_w: Annotated[float, ">= 0", "power of the charger while it is plugged in"] = 5.0
@@ -43,7 +44,7 @@ class Charging:
         1.0,
     )
     lowest: Annotated[
-        float, "> 0", "<= 1", "least level to take part with (unless charging), and to restart at"
+        float, "> 0", "<= 1", "least level to take part with (unless plugged in), and to restart at"
     ] = 0.2
 
     def __post_init__(self) -> None:
@@ -76,7 +77,8 @@ class Charging:
         supplies = [Supply(self._charger(), np.ones(client.size), shift_s)]
         if self.harvest_w:
             scale = streams.lognormal(self.harvest_spread, "battery.harvest", client)
-            supplies.append(Supply(self._harvest(), scale, np.full(client.size, start_s)))
+            start = np.full(client.size, start_s)
+            supplies.append(Supply(self._harvest(), scale, start, charger=False))
         mains = np.isinf(capacity_j)
         charge_j = np.where(mains, 0.0, level * np.where(mains, 0.0, capacity_j))
         return Batteries(capacity_j, charge_j, supplies, self.lowest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -89,6 +90,7 @@ OF_POPULATION: dict[str, Bounds] = {
 
 
 _MOST_OVER_SELECTION = 20.0
+_WIDEST_SPREAD = 1.5
 
 _OF_EVERY_DAY = (Charging, DailyAbsence, Diurnal)
 _TIMES_OF_DAY = ("plug_in_s", "unplug_s", "from_s", "to_s", "peak_s")
@@ -144,6 +146,19 @@ def _implausible_keys(part: Any) -> Iterator[tuple[str, str]]:
             yield key, told
 
 
+def wide_spreads(population: Population) -> Iterator[tuple[str, str]]:
+    """Each key of a lognormal factor with mean 1 whose median is far below it: key and cause."""
+    for key in ("speed_spread", "rate_spread", "compute_noise", "transfer_noise"):
+        sigma = getattr(population, key, 0.0)
+        if sigma > _WIDEST_SPREAD:
+            median = math.exp(-(sigma**2) / 2.0)
+            told = (
+                f"found {sigma:g}, likely at most {_WIDEST_SPREAD:g}: this factor has mean 1, but"
+                f" median {median:.2g}, so most draws are far below it and few far above"
+            )
+            yield key, told
+
+
 def percent_as_ratio(patience: object) -> Iterator[tuple[str, str]]:
     """The key of an over-selection, as 130, that is likely one in percent, and the cause."""
     ratio = getattr(patience, "over_selection", 1.0)
@@ -166,6 +181,11 @@ def hours_as_seconds(part: Any) -> Iterator[tuple[str, str]]:
         for key, one in inner.items():
             if is_dataclass(one):
                 yield from ((f"{key}.{path}", told) for path, told in hours_as_seconds(one))
+        if isinstance(part, Charging) and field.name == "harvest_w" and value:
+            last_s = value[-1][0]
+            if 1.0 <= last_s <= 24.0:
+                told = f"found times up to {last_s:g}, which is {shown(last_s)}; in hours? then"
+                yield field.name, f"{told} {3600 * last_s:g}"
         if (
             isinstance(part, _OF_EVERY_DAY)
             and getattr(part, "period_s", DAY_S) == DAY_S

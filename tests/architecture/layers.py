@@ -118,8 +118,9 @@ ROOMS = {
     ),
     "runs.target_warnings": _room("protocols assembly.simulation"),
     "runs.learning_nothing": _room("protocols assembly.simulation", "numpy"),
-    "runs.unused_clients": _room("protocols assembly.simulation", "numpy"),
+    "runs.unused_clients": _room("system protocols assembly.simulation", "numpy"),
     "runs.wasted_rounds": _room("protocols assembly.simulation"),
+    "runs.crowded_media": _room("system eventlog protocols assembly.simulation", "numpy"),
     "runs.weak_chargers": _room("protocols assembly.simulation", "numpy"),
     "runs.regressions": _room("assembly.simulation", "numpy"),
     "runs.test_set": _room("assembly.simulation", "numpy torch"),
@@ -129,7 +130,7 @@ ROOMS = {
     "runs.warning_rules": _room(
         "system decisions eventlog protocols measures assembly.simulation runs.learning_nothing"
         " runs.hardware_warnings"
-        " runs.absences runs.grid_hours runs.wasted_rounds runs.weak_chargers"
+        " runs.absences runs.crowded_media runs.grid_hours runs.wasted_rounds runs.weak_chargers"
         " runs.unused_clients"
         " runs.target_warnings runs.regressions runs.test_set",
         "numpy",

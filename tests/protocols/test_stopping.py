@@ -1,9 +1,13 @@
 """Every criterion ends a run, with its reason."""
 
+import json
+
 import pytest
 
+import simfl
 from simfl.protocols.stopping import StopRule
 from simfl.scenario.sections import Plateau, Stop
+from simfl.study.rows import row
 from tests.small import simulated, small
 
 
@@ -13,6 +17,7 @@ from tests.small import simulated, small
         ({"versions": 2}, "versions reached 2"),
         ({"energy_j": 1e-3}, "energy_j reached 0.001"),
         ({"bytes": 10.0}, "bytes reached 10"),
+        ({"updates": 17}, "updates reached 17"),
         ({"accuracy": 0.01}, "accuracy reached 0.01"),
         ({"loss": 100.0}, "loss reached 100"),
     ],
@@ -28,6 +33,32 @@ def test_a_met_criterion_ends_the_run(stop, reason):
     run = simulated(scenario)[1]
 
     assert run.publications.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("protocol", "versions"),
+    [
+        ("synchronous", 3),
+        ({"name": "hierarchical", "edge_rounds": 2}, 2),
+        ({"name": "asynchronous", "concurrency": 4}, 20),
+        ({"name": "buffered", "buffer": 4, "concurrency": 8}, 5),
+        ({"name": "synchronous", "patience": {"over_selection": 2.0}}, 7),
+    ],
+)
+def test_updates_count_those_of_clients_that_were_merged(protocol, versions, tmp_path):
+    """Twenty of eight clients, by any protocol; those that are dropped do not count."""
+    scenario = small(protocol=protocol, stop={"versions": None, "updates": 20})
+
+    run = simfl.run(scenario, tmp_path / "run")
+
+    details = run.events.query("kind in ('edge_aggregate', 'cloud_aggregate')")
+    tier = "edge_aggregate" if run.scenario["protocol"]["name"] == "hierarchical" else None
+    merging = details[details["kind"] == (tier or "cloud_aggregate")]
+    known = sum(json.loads(text)["updates"] for text in merging["detail"])
+    assert run.manifest["reason"] == "updates reached 20"
+    assert 20 <= known < 20 + 16
+    assert run.manifest["counts"]["versions"] == versions
+    assert row(run, {})["merged_updates"] == known
 
 
 def test_simulated_time_ends_the_run_at_that_very_moment():
@@ -55,9 +86,9 @@ def test_simulated_time_ends_the_run_at_that_very_moment():
 )
 def test_a_version_may_have_a_loss_and_no_accuracy(stop, known, reason):
     """As for a protocol with its own values; each criterion uses its own figure."""
-    row = {"version": 9, "accuracy": None, "loss": None, "energy_j": 0, "bytes": 0, **known}
+    of_version = {"version": 9, "accuracy": None, "loss": None, "energy_j": 0, "bytes": 0, **known}
 
-    assert StopRule(stop).reason(row) == reason
+    assert StopRule(stop).reason(of_version) == reason
 
 
 def test_a_plateau_is_no_gain_over_some_versions():

@@ -198,6 +198,18 @@ def test_a_slow_harvest_brings_it_back_however_finely_it_is_written(
     assert empty.ready_s(ONE, np.ones(1))[0] == pytest.approx(back_s)
 
 
+@pytest.mark.parametrize(("charger", "able"), [(True, True), (False, False)])
+def test_a_harvest_does_not_count_as_being_plugged_in(charger: bool, able: bool) -> None:
+    """With 10 of 100 J and `lowest` 0.3: at a charger at once; by a harvest when 20 J are in."""
+    supply = Supply(StepSeries([0.0], [2.0]), np.ones(1), np.zeros(1), charger=charger)
+    battery = Batteries(np.array([100.0]), np.array([10.0]), [supply], lowest=0.3)
+
+    assert battery.can_take_part(ONE)[0] == able
+    assert battery.ready_s(ONE, np.ones(1))[0] == (0.0 if able else 20.0)
+    battery.advance(ONE, 20.0, 1.0)
+    assert battery.can_take_part(ONE)[0]
+
+
 def test_a_return_is_foreseen_for_a_year() -> None:
     """What takes 400 days to charge is not waited for."""
     slow = Supply(StepSeries([0.0], [1.0], 86_400.0), np.ones(1), np.zeros(1))

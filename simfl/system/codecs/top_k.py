@@ -27,3 +27,9 @@ class TopK(SparseCodec):
     def __post_init__(self) -> None:
         if self.values and self.value_bits == 1:
             raise ValueError("value_bits: one bit is only a sign; accepted: 2 or more")
+        if self.positions == "none":
+            raise ValueError(
+                "positions: found none, but the receiver cannot know which values are the largest;"
+                " accepted: smallest, dense, bitmap, index, index32 (sparse_mask has a mask that"
+                " both ends know)"
+            )

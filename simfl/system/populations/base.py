@@ -94,7 +94,8 @@ class Population(ABC):
         float,
         ">= 0",
         "seconds until the server gives up a client that left, crashed, ran empty or lost a message"
-        " for good, as after a time-out; 0: at once",
+        " for good, as after a time-out; 0: at once. The cloud of a hierarchical run gives up edge"
+        " servers that crashed",
     ] = 0.0
     memory: Annotated[
         Literal["drop"] | None,

@@ -87,6 +87,13 @@ class MaxMin(Sharing):
         float | None, "> 0", "capacity of the common link behind them; null: unlimited"
     ] = None
 
+    def __post_init__(self) -> None:
+        if self.access_bps is None and self.backhaul_bps is None:
+            raise ValueError(
+                "access_bps: found neither access_bps nor backhaul_bps, so nothing is shared;"
+                " accepted: at least one capacity, or the rule dedicated"
+            )
+
     def rates_bps(self, flows: Flows) -> FloatArray:
         """Each sender's own rate, as far as the links on its route allow."""
         of_each, of_all = (

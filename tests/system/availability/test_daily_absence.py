@@ -36,7 +36,23 @@ def test_times() -> None:
 
 
 def test_hours_that_run_backwards() -> None:
-    """An absence that ends before it begins, or outlasts its period, is refused."""
-    for keys in ({"from_s": 50.0, "to_s": 40.0}, {"to_s": 100_000.0}):
+    """An absence of no time, or one that outlasts its period, is refused."""
+    for keys in ({"from_s": 50.0, "to_s": 50.0}, {"to_s": 100_000.0}, {"from_s": 90_000.0}):
         with pytest.raises(ValueError, match=r"^to_s"):
             DailyAbsence(**keys)
+
+
+@pytest.mark.parametrize("start_s", [0.0, 3600.0, 12 * 3600.0, 23.5 * 3600.0])
+def test_an_absence_over_night(start_s: float) -> None:
+    """From 23:00 to 07:00, whenever the run begins: the hours of one from 0:00 to 8:00, shifted."""
+    hour_s, one = 3600.0, np.array([0])
+    night = DailyAbsence(from_s=23 * hour_s, to_s=7 * hour_s, share=1.0).begun(start_s, None)
+    same = DailyAbsence(from_s=0.0, to_s=8 * hour_s, share=1.0).begun(start_s + hour_s, None)
+
+    for time_s in np.arange(0.0, 3 * 86_400.0, 1800.0).tolist():
+        there = night.available(one, time_s, Streams(1))
+        assert there == same.available(one, time_s, Streams(1))
+        if there[0]:
+            assert night.until_s(one, time_s, Streams(1)) == same.until_s(one, time_s, Streams(1))
+        else:
+            assert night.next_s(one, time_s, Streams(1)) == same.next_s(one, time_s, Streams(1))

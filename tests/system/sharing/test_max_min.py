@@ -165,4 +165,5 @@ def test_max_min_as_a_way_to_share() -> None:
     np.testing.assert_allclose(no_limit, [3.5e6, 3.5e6, 2e6])
     apart = MaxMin(access_bps=6e6).rates_bps(Flows.of([near, far, *crowd[1:]]))
     np.testing.assert_allclose(apart, [6e6, 2e6, 4e6, 6e6, 6e6])
-    np.testing.assert_allclose(MaxMin().rates_bps(Flows.of([near, far])), [50e6, 2e6])
+    with pytest.raises(ValueError, match="found neither access_bps nor backhaul_bps"):
+        MaxMin()
