@@ -8,7 +8,7 @@ client's previous job); the clock has no part in it.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
@@ -81,6 +81,18 @@ class LocalTraining:
             shares = np.maximum(1.0, np.ceil(shares * whole - ROUNDING)) / whole
         for share in np.unique(shares).tolist():
             yield self.part(share), np.flatnonzero(shares == share)
+
+    def amounts(
+        self,
+        shares: FloatArray,
+        sizes: IntArray,
+        of: Callable[[LocalTraining, IntArray], tuple[FloatArray, FloatArray]],
+    ) -> tuple[FloatArray, FloatArray]:
+        """`of(part, sizes)`, two figures for each size, where each share makes its own part."""
+        first, second = np.empty((2, sizes.size))
+        for part, places in self.parts(shares):
+            first[places], second[places] = of(part, sizes[places])
+        return first, second
 
     def part(self, share: float) -> LocalTraining:
         """A share of this work, in (0, 1]: rounded up to whole epochs or steps."""

@@ -12,6 +12,7 @@ import simpy
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.common.notices import Notice
 from simfl.eventlog.rows import Rows
+from simfl.learning.job import Prices
 from simfl.protocols.allocating import Allocating
 from simfl.protocols.deadline_policy import UNLIMITED, DeadlinePolicy
 from simfl.protocols.deciders import Deciders
@@ -141,33 +142,18 @@ class ClientRounds:
         history.rounds[clients] += 1
         futures = self._values.submit(clients, rounds, ref, held)
         prices = self._values.prices(clients, futures, ref, held)
-        plain = (
-            self._values.examples(self._num_examples[clients], ref.version),
-            self._values.steps(self._num_examples[clients], ref.version),
-        )
-        trained = self._values.trained(clients, rounds, self._num_examples[clients], ref.version)
-        examples, steps = (amount * prices.work for amount in trained)
-        if prices.operations.any():
-            of_one = TRAINING_FLOPS_PER_FORWARD * self._values.work.forward_flops
-            examples = examples + prices.operations / of_one
-        factor = self._times_plain(clients, (examples, steps), plain)
+        examples, steps, factor = self._training(clients, rounds, ref.version, prices)
         held_bytes = self._queries.brought(clients, ref, server)
-        orders = Orders(
-            self._setting.world,
-            clients,
-            rounds,
-            Workload(
-                examples,
-                steps,
-                self._values.work,
-                np.maximum(prices.down_bytes - held_bytes, 0),
-                prices.up_bytes,
-                self._allocating.frequency_hz(clients, factor, round_number, server),
-            ),
-            ref.version,
-            round_number,
-            server,
+        load = Workload(
+            examples,
+            steps,
+            self._values.work,
+            np.maximum(prices.down_bytes - held_bytes, 0),
+            prices.up_bytes,
+            self._allocating.frequency_hz(clients, factor, round_number, server),
         )
+        world = self._setting.world
+        orders = Orders(world, clients, rounds, load, ref.version, round_number, server)
 
         def computed(places: IntArray, times_s: FloatArray) -> None:
             ended = futures and [futures[place] for place in places]
@@ -227,6 +213,19 @@ class ClientRounds:
         self._history.rounds[clients] += 1
         orders = Orders(self._setting.world, clients, rounds, load, version, round_number, CLOUD)
         return self._dispatcher.dispatch(orders, _not_told, computed)
+
+    def _training(
+        self, clients: IntArray, rounds: IntArray, version: int, prices: Prices
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Examples and steps of these rounds, and how many times plain training they take."""
+        held = self._num_examples[clients]
+        trained = self._values.trained(clients, rounds, held, version)
+        examples, steps = (amount * prices.work for amount in trained)
+        if prices.operations.any():
+            of_one = TRAINING_FLOPS_PER_FORWARD * self._values.work.forward_flops
+            examples = examples + prices.operations / of_one
+        plain = self._values.plain_work(held, version)
+        return examples, steps, self._times_plain(clients, (examples, steps), plain)
 
     def _times_plain(
         self,

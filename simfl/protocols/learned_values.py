@@ -61,12 +61,8 @@ class LearnedValues(ABC):
         """The work of the model."""
 
     @abstractmethod
-    def examples(self, num_examples: IntArray, version: int) -> FloatArray:
-        """Examples that plain training passes over, for clients with `num_examples` each."""
-
-    @abstractmethod
-    def steps(self, num_examples: IntArray, version: int) -> FloatArray:
-        """Steps of plain training."""
+    def plain_work(self, num_examples: IntArray, version: int) -> tuple[FloatArray, FloatArray]:
+        """Examples that plain training passes over, and its steps, per client."""
 
     @abstractmethod
     def trained(

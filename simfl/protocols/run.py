@@ -231,8 +231,7 @@ class Run:
         """
         plain_rounds = PlainRounds(
             self.world,
-            self.values.examples(self._members.num_examples, ref.version),
-            self.values.steps(self._members.num_examples, ref.version),
+            *self.values.plain_work(self._members.num_examples, ref.version),
             self.values.work,
             self.values.tier_price(ref),
             self.edge,

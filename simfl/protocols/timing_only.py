@@ -67,28 +67,18 @@ class TimingOnly(LearnedValues):
         size = np.full(clients.size, self.network.size_bytes, dtype=np.int64)
         return Prices(size, size, np.ones(clients.size), np.zeros(clients.size))
 
-    def examples(self, num_examples: IntArray, version: int) -> FloatArray:
-        """Examples passed over by the recipe, per client."""
-        passes: FloatArray = self.local.passes(num_examples) * num_examples
-        return passes
-
-    def steps(self, num_examples: IntArray, version: int) -> FloatArray:
-        """Mini-batches of the recipe, per client."""
-        steps: FloatArray = self.local.num_steps(num_examples)
-        return steps
+    def plain_work(self, num_examples: IntArray, version: int) -> tuple[FloatArray, FloatArray]:
+        """Examples passed over by the recipe, and its mini-batches, per client."""
+        return _amounts(self.local, num_examples)
 
     def trained(
         self, clients: IntArray, rounds: IntArray, num_examples: IntArray, version: int
     ) -> tuple[FloatArray, FloatArray]:
         """Examples and mini-batches, of which some clients do only a part."""
         if self.local.partial is None:
-            return self.examples(num_examples, version), self.steps(num_examples, version)
+            return self.plain_work(num_examples, version)
         shares = self.local.partial.shares(self.streams, clients, rounds)
-        examples, steps = np.empty((2, clients.size))
-        for part, places in self.local.parts(shares):
-            sizes = num_examples[places]
-            examples[places], steps[places] = part.passes(sizes) * sizes, part.num_steps(sizes)
-        return examples, steps
+        return self.local.amounts(shares, num_examples, _amounts)
 
     def batches(self, num_examples: IntArray) -> FloatArray:
         """Mini-batches of one pass, per client."""
@@ -182,3 +172,8 @@ class TimingOnly(LearnedValues):
 
 def _empty(version: int) -> StateRef:
     return StateRef("", version, lambda: ServerState({}))
+
+
+def _amounts(local: LocalTraining, sizes: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Examples passed over and mini-batches, for clients with so many examples."""
+    return local.passes(sizes) * sizes, local.num_steps(sizes)

@@ -112,36 +112,24 @@ class Values(LearnedValues):
         """Which of `clients` the algorithm lets play at this version."""
         return self.asked.players(ref.version, clients)
 
-    def examples(self, num_examples: IntArray, version: int) -> FloatArray:
-        """Examples that plain training passes over, per client.
+    def plain_work(self, num_examples: IntArray, version: int) -> tuple[FloatArray, FloatArray]:
+        """Examples that plain training passes over, and its mini-batches, per client.
 
         A forward pass over the whole data, to measure a loss, counts as its share of a training
-        pass.
+        pass. A gradient over the whole data is computed batch by batch, because of memory.
         """
-        examples: FloatArray = _amounts(self.asked.recipe(version), num_examples)[0]
-        return examples
-
-    def steps(self, num_examples: IntArray, version: int) -> FloatArray:
-        """Mini-batches of plain training, per client; those of a forward pass count as `examples`.
-
-        A gradient over the whole data is computed batch by batch, too, because of memory.
-        """
-        steps: FloatArray = _amounts(self.asked.recipe(version), num_examples)[1]
-        return steps
+        return _amounts(self.asked.recipe(version), num_examples)
 
     def trained(
         self, clients: IntArray, rounds: IntArray, num_examples: IntArray, version: int
     ) -> tuple[FloatArray, FloatArray]:
         """Examples and steps of each client's training, of which some do only a part."""
-        recipe = self.asked.recipe(version)
-        shares = self._parts(clients, rounds)
+        recipe, shares = self.asked.recipe(version), self._parts(clients, rounds)
         if shares is None:
-            return self.examples(num_examples, version), self.steps(num_examples, version)
-        examples, steps = np.empty((2, clients.size))
-        for part, places in recipe.local.parts(shares):
-            own = _amounts(replace(recipe, local=part), num_examples[places])
-            examples[places], steps[places] = own
-        return examples, steps
+            return _amounts(recipe, num_examples)
+        return recipe.local.amounts(
+            shares, num_examples, lambda part, sizes: _amounts(replace(recipe, local=part), sizes)
+        )
 
     def _parts(self, clients: IntArray, rounds: IntArray) -> FloatArray | None:
         """The share of the local work that each client does; None: all of it."""
