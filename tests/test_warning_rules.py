@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ import simfl
 from simfl.assembly.assemble import assemble
 from simfl.assembly.registry import build
 from simfl.assembly.simulation import Options
+from simfl.bridges.message_work import DeclaredWork
 from simfl.common.notices import ADVICE, Notice
 from simfl.console.run import print_summary
+from simfl.runs.hardware_warnings import undeclared_work
 from simfl.runs.runfolder import LoadedRun, RunFolderError
 from simfl.runs.warning_rules import foreseen, found
 from simfl.scenario.shipped import shipped_scenarios
@@ -315,6 +318,41 @@ def test_spreads_whose_median_is_far_below_their_mean_are_warned_of(
     told = [one.message for one in found if one.kind == "implausible_figures"]
     assert [f"population.{key}: found 3" in one for one in told] == [True] * (median is not None)
     assert all(f"median {median}" in one for one in told)
+
+
+@pytest.mark.parametrize(
+    ("work", "missing"),
+    [
+        ({"dense": 1e6}, ["traffic_bytes", "update"]),
+        ({"dense": 1e6, "update": 1e6}, ["traffic_bytes"]),
+        ({"dense": 1e6, "forward_only": True}, ["traffic_bytes"]),
+        ({"dense": 1e6, "traffic_bytes": 1e4, "update": 1e6}, []),
+        ({"dense": 1e6, "passes": 0.0}, []),
+    ],
+)
+@pytest.mark.parametrize(
+    ("device", "takes"),
+    [
+        ("phone_nexus6", {"traffic_bytes", "update"}),
+        ("rpi_4b", {"traffic_bytes"}),
+        ("coral_dev_board", set()),
+    ],
+)
+def test_declared_work_without_what_takes_time_is_warned_of(
+    device: str, takes: set[str], work: dict[str, Any], missing: list[str]
+) -> None:
+    """On devices that were measured with it; others go by operations alone."""
+    groups = [{"device": device, "link": "ethernet_1g", "share": 1.0}]
+    world = assemble(small(population={"groups": groups}), Options(device="cpu")).world
+    app = SimpleNamespace(brings_values=True, work={"train": DeclaredWork(**work)})
+    simulation: Any = SimpleNamespace(world=world, protocol=app)
+
+    told = undeclared_work(simulation)
+
+    keys = [key for key in missing if key in takes]
+    said = [f"protocol.work.train has no {key}, which takes time on {device}" for key in keys]
+    assert [one.count for one in told] == [len(said)] * bool(said)
+    assert all(one.message.startswith("; ".join(said)) for one in told)
 
 
 @pytest.mark.parametrize("algorithm", ["none", "fedavg"])

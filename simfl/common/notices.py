@@ -63,6 +63,10 @@ ADVICE = {
         "declare the work of such messages (protocol.work.train), unless they computed nothing,"
         " as a client that only adds noise to what it got"
     ),
+    "undeclared_work": (
+        "declare them as well, per example (traffic_bytes) and per step (update): the page of"
+        " Flower apps says how much a model has of each"
+    ),
     "machines_clock": (
         "use the log's times of devices in place of what the app measures; give slow devices their"
         " own profile or `compute_noise`, not a sleep"

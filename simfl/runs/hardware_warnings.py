@@ -4,7 +4,9 @@ devices beyond what they were calibrated with.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import is_dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,8 @@ from simfl.system.implausible import (
     percent_as_ratio,
     wide_spreads,
 )
+from simfl.system.measured import MeasuredProcessor
+from simfl.system.processor import Processor
 from simfl.system.provenance import (
     profile_of,
     unmeasured_kinds,
@@ -89,6 +93,36 @@ def implausible(simulation: Simulation) -> list[Notice]:
     more = len(lines) - MOST_NAMED
     message = "; ".join(lines[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
     return [notice("implausible_figures", message, len(lines))]
+
+
+def undeclared_work(simulation: Simulation) -> list[Notice]:
+    """Declared work of a Flower app's messages that leaves out what takes its devices time."""
+    if not simulation.protocol.brings_values:
+        return []
+    declares: Mapping[str, Any] = getattr(simulation.protocol, "work", {})
+    world, told = simulation.world, list[str]()
+    for kind, work in declares.items():
+        if work.passes == 0 or work.examples == 0:
+            continue
+        keys = ("traffic_bytes",) if work.forward_only else ("traffic_bytes", "update")
+        for key in (key for key in keys if getattr(work, key) == 0):
+            devices = {one.name for one in world.devices if _takes_time(one.processor, key)}
+            if devices:
+                names = ", ".join(sorted(devices)[:MOST_NAMED])
+                told.append(f"protocol.work.{kind} has no {key}, which takes time on {names}")
+    if not told:
+        return []
+    message = "; ".join(told) + ": such messages take too little time and energy"
+    return [notice("undeclared_work", message, len(told))]
+
+
+def _takes_time(processor: Processor, key: str) -> bool:
+    """Whether activations' traffic, or the update of weights, takes a processor time by itself."""
+    if not isinstance(processor, MeasuredProcessor):
+        return False
+    if key == "traffic_bytes":
+        return processor.bandwidth_bytes_per_s is not None
+    return processor.rates is not None and processor.rates.update is not None
 
 
 def _far_below_links(simulation: Simulation) -> list[tuple[tuple[str | int, ...], str, str]]:

@@ -23,7 +23,12 @@ from simfl.protocols.run import Run
 from simfl.runs.absences import left_before, nobody_left
 from simfl.runs.crowded_media import crowded_backhaul, crowded_channels
 from simfl.runs.grid_hours import charged_at_other_hours
-from simfl.runs.hardware_warnings import beyond_calibration, implausible, unverified
+from simfl.runs.hardware_warnings import (
+    beyond_calibration,
+    implausible,
+    undeclared_work,
+    unverified,
+)
 from simfl.runs.learning_nothing import not_learning
 from simfl.runs.regressions import equal_targets, equal_targets_of_clients, perhaps_classes
 from simfl.runs.target_warnings import target_at_once, target_missed
@@ -65,6 +70,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         unverified,
         implausible,
         beyond_calibration,
+        undeclared_work,
         _unread,
         _sized_only,
         _larger_messages,

@@ -14,6 +14,9 @@ Choices
 2. `deadline_s` sets T for a whole dispatch instead; a client that cannot meet it computes at f_max.
 3. Rounding to a device's nearest level may miss the deadline by half a step; `slack` below 1 is a
    reserve for that and for noise, above 1 it lengthens the round to save energy.
+4. Below a device's clock of least energy a slower clock costs more: static power is drawn for
+   longer. This rule goes there if the time permits; `min_energy` stops at that clock, and knows no
+   deadline.
 """
 
 from __future__ import annotations
@@ -30,7 +33,10 @@ from simfl.decisions.views import ClientView
 
 @dataclass(frozen=True)
 class Deadline(Allocation):
-    """The slowest frequency of each client that still meets the estimated time of the round."""
+    """The slowest frequency of each client that still meets the estimated time of the round.
+
+    Where static power counts, that may be below the clock of least energy (see `min_energy`).
+    """
 
     looks_at: ClassVar[frozenset[str] | None] = frozenset(
         {"cycles", "frequency_max_hz", "frequency_min_hz", "transfer_s"}
