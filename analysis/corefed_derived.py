@@ -10,6 +10,7 @@ utilities are of. All other rows stay as they are, to the letter.
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -57,9 +58,10 @@ def completed(text: str, found: Mapping[Cell, float]) -> str:
         made.append(line)
         cell = _cell(row)
         if row["figure"] == AFTER and cell in found and cell not in known:
-            before, _, commit = line.rpartition(",")
-            before = before.rpartition(",")[0].removesuffix(AFTER)
-            made.append(f"{before}{FIGURE},{found[cell]!r},{commit}")
+            changed = row | {"figure": FIGURE, "value": repr(found[cell])}
+            text = io.StringIO()
+            csv.writer(text, lineterminator="").writerow(changed[column] for column in columns)
+            made.append(text.getvalue())
     return "\n".join(made) + "\n"
 
 

@@ -122,7 +122,11 @@ def _recorded(exhibits: Sequence[str]) -> list[dict[Hashable, Any]]:
     """The rows of these exhibits at the paper's size, but those of settings above the floor."""
     rows = read_results(RESULTS / "fedsac.csv")
     rows = rows[rows["exhibit"].isin(exhibits) & rows["scale"].eq("paper")]
-    return rows[~rows["name"].str.endswith("_floor")].drop(columns="commit").to_dict("records")
+    return (
+        rows[~rows["name"].str.endswith("_floor")]
+        .drop(columns=["commit", "platform"])
+        .to_dict("records")
+    )
 
 
 def _of(draw: Callable[[pd.DataFrame], Figure]) -> Callable[[list[dict[Hashable, Any]]], Figure]:

@@ -4,6 +4,8 @@ A row per figure of one experiment, seed and scale:
 
     exhibit, scale, data, name, figure, seed, value   as the exhibit returns them
     commit      of simfl when it was recorded, with a `+` where files were changed since
+    platform    the build of torch and the vector instructions, on which the last bits depend;
+                empty: not noted
 
 `plan.csv` beside them says of every paper which runs an exhibit takes, and how long.
 """
@@ -19,7 +21,7 @@ import pandas as pd
 from filelock import FileLock
 
 RESULTS = Path(__file__).parents[1] / "results"
-COLUMNS = ["exhibit", "scale", "data", "seed", "name", "figure", "value", "commit"]
+COLUMNS = ["exhibit", "scale", "data", "seed", "name", "figure", "value", "commit", "platform"]
 CELL = ["exhibit", "scale", "data", "seed", "name"]
 """What is measured at once, and so replaced at once."""
 
@@ -43,7 +45,7 @@ def write_results(
 
     Says how many values it put there (nothing where none), and how many of them repeat those of an
     earlier commit to the last bit; these counts become rows of `repeats.csv` beside the file where
-    the commits differ. Several processes may record into one folder.
+    commits or platforms differ. Several processes may record into one folder.
     """
     with _alone(file):
         return _written(file, exhibit, scale, values, again=again, part=part)
@@ -53,7 +55,8 @@ def _written(
     file: Path, exhibit: str, scale: str, values: pd.DataFrame, *, again: bool, part: bool
 ) -> str:
     commit = current_commit()
-    new = values.assign(exhibit=exhibit, scale=scale, commit=commit)[COLUMNS]
+    about = {"exhibit": exhibit, "scale": scale, "commit": commit, "platform": current_platform()}
+    new = values.assign(**about)[COLUMNS]
     old = read_results(file)
     if not again:
         new = new[~_keys(new, CELL).isin(_unchanged(old, new, part=part))]
@@ -72,7 +75,9 @@ def read_results(file: Path) -> pd.DataFrame:
     if not file.exists():
         return pd.DataFrame(columns=COLUMNS)
     kinds = {column: str for column in COLUMNS if column not in ("seed", "value")}
-    return pd.read_csv(file, dtype=kinds)
+    rows = pd.read_csv(file, dtype=kinds)
+    noted = rows["platform"].fillna("") if "platform" in rows else ""
+    return rows.assign(platform=noted)[COLUMNS]
 
 
 def record_plan(file: Path, paper: str, exhibit: str, scale: str, planned: pd.DataFrame) -> None:
@@ -109,11 +114,23 @@ def current_commit() -> str:
         return "unknown"
 
 
+def current_platform() -> str:
+    """What the last bits of a run on a CPU depend on, besides simfl."""
+    import torch  # pages are made without it
+
+    return f"torch {torch.__version__} {torch.backends.cpu.get_cpu_capability()}"
+
+
 def _repeated(file: Path, old: pd.DataFrame, new: pd.DataFrame) -> str:
     """How the new values compare with earlier ones; adds to repeats.csv."""
     key = [*CELL, "figure"]
     both = old.merge(new, on=key, suffixes=("_old", "_new"))
-    both = both[both["commit_old"] != both["commit_new"]]
+    known = (both["platform_old"] != "") & (both["platform_new"] != "")
+    moved = known & (both["platform_old"] != both["platform_new"])
+    for age in ("old", "new"):
+        elsewhere = (", " + both[f"platform_{age}"]).where(moved, "")
+        both[f"at_{age}"] = both[f"commit_{age}"] + elsewhere
+    both = both[both["at_old"] != both["at_new"]]
     if both.empty:
         return ""
     apart = (both["value_new"].astype(float) - both["value_old"].astype(float)).abs()
@@ -123,7 +140,7 @@ def _repeated(file: Path, old: pd.DataFrame, new: pd.DataFrame) -> str:
         (file.stem, exhibit, scale, data, before, after, len(part), part["equal"].sum(),
          part["apart"].max(skipna=False))
         for (exhibit, scale, data, before, after), part in both.groupby(
-            ["exhibit", "scale", "data", "commit_old", "commit_new"]
+            ["exhibit", "scale", "data", "at_old", "at_new"]
         )
     ]  # fmt: skip
     repeats = file.with_name("repeats.csv")

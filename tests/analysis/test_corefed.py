@@ -171,10 +171,10 @@ def test_margins_against_fedavg_are_those_of_the_recorded_utilities() -> None:
 
 def test_margins_are_added_to_rows_that_stay_as_they_are() -> None:
     """With the commit of the run, in its place, and once."""
-    head = "exhibit,scale,data,seed,name,figure,value,commit"
-    runs = {"fedavg": ("2.0", "1.0"), "corefed, not": ("1.50", "1.5"), "corefed": ("1.50", "1.5")}
+    head = "exhibit,scale,data,seed,name,figure,value,commit,platform"
+    runs = {"fedavg": ("2.0", "1.0"), '"corefed, not"': ("1.50", "1.5"), "corefed": ("1.50", "1.5")}
     lines = [
-        f'table1,quick,made,0,"{name}",{figure},{value},abc'
+        f"table1,quick,made,0,{name},{figure},{value},abc,a cpu"
         for name, (one, other) in runs.items()
         for figure, value in (
             ("agent_0", one),
@@ -191,7 +191,7 @@ def test_margins_are_added_to_rows_that_stay_as_they_are() -> None:
 
     new = [one for one in added.splitlines() if one not in text.splitlines()]
     assert [one for one in added.splitlines() if one not in new] == text.splitlines()
-    assert new[0] == 'table1,quick,made,0,"fedavg",blocking_margin_fedavg,0.25,abc'
+    assert new[0] == "table1,quick,made,0,fedavg,blocking_margin_fedavg,0.25,abc,a cpu"
     assert len(new) == 3 and added.splitlines()[4] == new[0]
     assert corefed_derived.completed(added, found) == added
 

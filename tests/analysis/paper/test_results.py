@@ -100,6 +100,26 @@ def test_it_says_what_repeats_at_a_later_commit(tmp_path: Path, commit: list[str
     assert "repeat" not in write_results(file, "table1", "quick", values(("a", 0, 0.5)))
 
 
+def test_rows_say_on_which_platform_they_were_made(
+    tmp_path: Path, commit: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repetition elsewhere names both; rows from before it was noted have none."""
+    file = tmp_path / "a.csv"
+    write_results(file, "table1", "quick", values(("a", 0, 0.5)))
+    assert read_results(file)["platform"].str.startswith("torch ").all()
+    file.write_text(file.read_text().replace(results.current_platform(), ""))
+    write_results(file, "table1", "quick", values(("a", 1, 0.5)))
+    assert read_results(file)["platform"].tolist() == ["", results.current_platform()]
+    here = results.current_platform()
+    monkeypatch.setattr(results, "current_platform", lambda: "another")
+
+    write_results(file, "table1", "quick", values(("a", 0, 0.5), ("a", 1, 0.25)))
+
+    (row,) = pd.read_csv(tmp_path / "repeats.csv").to_dict("records")
+    assert (row["before"], row["after"]) == (f"c1, {here}", "c1, another")
+    assert (row["values"], row["equal"]) == (1, 0)
+
+
 def test_a_plan_for_some_data_leaves_that_for_others(tmp_path: Path) -> None:
     """What was measured there is not lost to an estimate."""
     file = tmp_path / "plan.csv"
