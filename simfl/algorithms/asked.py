@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from torch import Tensor
+from torch.autograd import grad
 
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Standing, Work
 from simfl.common.amounts import amounts, distinct_of, number, whole_amounts
@@ -342,14 +343,66 @@ class Asked:
         )
 
 
+MIXED = 1e-6
+"""Gradients below this share of the largest one are rounding errors."""
+
+
 @dataclass(frozen=True)
 class AskedLoss:
-    """A user's own loss, checked at every step; raises `PartMisbehaves`."""
+    """A user's own loss, checked at every step; raises `PartMisbehaves`.
+
+    At the first step with several jobs, the first one's loss must not depend on the others' models,
+    and at the first one with padding no loss may depend on padded rows: results would depend on
+    which jobs happen to be trained together. `tried` has which of this was checked.
+    """
 
     algorithm: Algorithm
+    tried: set[str] = field(default_factory=set, compare=False)
 
     def __call__(self, parameters: Parameters, batch: Minibatch) -> Tensor:
         """One loss per job."""
+        heard = list[Tensor]()
+        padded = "rows" not in self.tried and not bool(batch.valid.all())
+        if padded:
+            batch = _listening(batch, heard)
+        losses = self._losses(parameters, batch)
+        if losses.requires_grad:
+            if "jobs" not in self.tried and len(losses) > 1:
+                self._refuse_mixed_jobs(parameters, losses)
+            if padded:
+                self._refuse_padded_rows(batch.valid, heard, losses)
+        return losses
+
+    def _refuse_mixed_jobs(self, parameters: Parameters, losses: Tensor) -> None:
+        leaves = [one for one in parameters.values() if one.requires_grad]
+        found = [one for one in _gradients(losses[0], leaves) if one is not None]
+        own = max((float(one[0].abs().max()) for one in found), default=0.0)
+        others = max((float(one[1:].abs().max()) for one in found), default=0.0)
+        if others > MIXED * own:
+            raise PartMisbehaves(
+                f"{named(self.algorithm, 'loss')} mixes jobs that happen to be trained together:"
+                " the first one's loss depends on the models of others, accepted: reductions over"
+                " trailing axes only (sum(), norm() and mean(0) go over all jobs)"
+            )
+        if own > 0.0:
+            self.tried.add("jobs")
+
+    def _refuse_padded_rows(self, valid: Tensor, heard: list[Tensor], losses: Tensor) -> None:
+        outputs = [one for one in heard if one.requires_grad and one.shape[:2] == valid.shape]
+        for found in _gradients(losses.sum(), outputs):
+            if found is None:
+                continue
+            by_row = found.abs().flatten(2).amax(-1) if found.dim() > valid.dim() else found.abs()
+            largest = float(by_row.max())
+            if float((by_row * (valid == 0)).max()) > MIXED * largest:
+                raise PartMisbehaves(
+                    f"{named(self.algorithm, 'loss')} counts padded rows, which are no examples,"
+                    " accepted: rows weighted by batch.shares, or batch.mean_loss"
+                )
+            if largest > 0.0:
+                self.tried.add("rows")
+
+    def _losses(self, parameters: Parameters, batch: Minibatch) -> Tensor:
         held = (
             parameters,
             batch.start,
@@ -366,6 +419,24 @@ class AskedLoss:
         if _marks(held) != before:
             raise _changed_in_place(self.algorithm, "loss")
         return losses
+
+
+def _listening(batch: Minibatch, heard: list[Tensor]) -> Minibatch:
+    """The batch, with outputs of its passes put into `heard`."""
+
+    def forward(parameters: Parameters, inputs: Tensor) -> Tensor:
+        heard.append(batch.forward(parameters, inputs))
+        return heard[-1]
+
+    return replace(batch, forward=forward)
+
+
+def _gradients(total: Tensor, of: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    """Gradients, None where there is none; the graph stays for the training step itself."""
+    if not of:
+        return ()
+    found: Sequence[Tensor | None] = grad(total, of, retain_graph=True, allow_unused=True)
+    return found
 
 
 def _changed_in_place(algorithm: Algorithm, method: str) -> PartMisbehaves:
