@@ -105,7 +105,7 @@ def test_a_capacity_that_shares_nothing_is_told(
     found = told(run, "crowded_channel")
     assert [one.count for one in found] == [1] * crowded
     if crowded:
-        assert f"more than there is, by {sharing['name']}" in found[0].message
+        assert f"with {sharing['name']}: their messages" in found[0].message
         assert f"on air for {airtime_s:.3g} s of the run's {end_s:.3g} s" in found[0].message
         assert airtime_s > end_s
 

@@ -207,4 +207,6 @@ def test_costs_of_versions_with_unlike_updates_are_told() -> None:
     assert caveat_sentences(runs, ["staleness"]) == []
     assert caveat_sentences(runs.assign(merged_updates=[240.0, 240.0, 230.0, 230.0]), metrics) == []
     assert caveat_sentences(runs.assign(reason="updates reached 240"), metrics) == []
+    ends = ["versions reached 30"] * 2 + ["versions reached 60"] * 2
+    assert caveat_sentences(runs.assign(reason=ends), metrics) == []
     assert caveat_sentences(runs.assign(loss=[0.3, 0.4, 0.3, 0.4]), metrics) == []

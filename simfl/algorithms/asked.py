@@ -19,6 +19,7 @@ from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Standing,
 from simfl.common.amounts import amounts, distinct_of, number, whole_amounts
 from simfl.common.arrays import IntArray
 from simfl.common.contract import PartMisbehaves, at_work, is_users_own, misbehaves, named
+from simfl.common.notices import Notice, notice
 from simfl.common.plain import to_json
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import MEASURES, Brief, Memory, Price, Prices, Recipe, Update
@@ -34,6 +35,7 @@ class Asked:
         self.algorithm = algorithm
         self.network = network
         self._own = is_users_own(algorithm)
+        self._tested = 0
 
     def start(
         self, clients: Mapping[int, ClientFacts], evaluator: Evaluator, seed: int
@@ -128,9 +130,21 @@ class Asked:
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
     ) -> ServerState:
         """The next state after these updates."""
+        before = evaluator.used
+        evaluator.used = set()
         with self._asking("aggregate", state, *(one.payload for one in updates)):
             given = self.algorithm.aggregate(state, updates, evaluator)
+        self._tested += "test" in evaluator.used
+        evaluator.used |= before
         return self._state(given, "aggregate")
+
+    def notices(self) -> list[Notice]:
+        """Warnings of what a user's own algorithm does."""
+        if not self._own or not self._tested:
+            return []
+        name = named(self.algorithm, "aggregate")
+        message = f"{name} evaluated models on the test set, in {self._tested} aggregations"
+        return [notice("tested_while_training", message, self._tested)]
 
     def merge(
         self, state: ServerState, lower: Sequence[ServerState], shares: Sequence[float]

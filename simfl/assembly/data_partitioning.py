@@ -28,7 +28,7 @@ from simfl.streams import Streams
 class PartitionedData:
     """The data as partitioned: one shard per client, the server's sets, and each client's numbers.
 
-    `data` no longer has training examples.
+    `data` no longer has training examples; `unassigned` of them belong to no client.
     """
 
     data: Data
@@ -37,6 +37,7 @@ class PartitionedData:
     num_examples: IntArray
     label_counts: IntArray
     noise_variance: Sequence[float] = ()
+    unassigned: int = 0
 
     def digest(self) -> str:
         """A hash of the partitioned examples, and of the server's."""
@@ -121,7 +122,8 @@ def partition_data(
         dtype=np.int64,
     )
     sizes = np.array([len(one) for one in clients], dtype=np.int64)
-    return PartitionedData(data, clients, validation, sizes, counts, variances)
+    unassigned = len(train) - np.unique(np.concatenate(rows)).size
+    return PartitionedData(data, clients, validation, sizes, counts, variances, unassigned)
 
 
 def _to_read(targets: NDArray[Any]) -> NDArray[Any]:

@@ -49,7 +49,7 @@ from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.membership import Membership
 from simfl.protocols.publication import Progress, Publications
 from simfl.protocols.run import Run
-from simfl.protocols.setting import Setting
+from simfl.protocols.setting import Declared, Setting
 from simfl.protocols.stopping import StopRule
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values
@@ -206,13 +206,13 @@ class Simulation:
             name = part_name(type(one))
             if not isinstance(one, ModelMeasure):
                 with at_work(one, "compute"):
-                    given = one.compute(run)
+                    given = one.compute(run.unshared())
                 found[name] = figures(given, one, "compute")
             elif weights is not None:
                 rng = self.streams.generator("measure", number)
                 federation = self.federation(weights)
                 with at_work(one, "assess"):
-                    given = one.assess(run, federation, rng)
+                    given = one.assess(run.unshared(), federation, rng)
                 found[name] = figures(given, one, "assess")
         return found
 
@@ -243,7 +243,13 @@ class Simulation:
         population, streams = self.parts[("population",)], self.streams
         faults = population.faults
         return Run(
-            Setting(self.world, streams, self._log(folder, check), self.options.clock or Clock()),
+            Setting(
+                self.world,
+                streams,
+                self._log(folder, check),
+                self.options.clock or Clock(),
+                Declared(self.protocol.takes_stale_updates, is_users_own(self.protocol)),
+            ),
             self._presence(),
             (
                 Failures(faults.edge_servers, streams, "faults.edge_server"),

@@ -92,6 +92,26 @@ ADVICE = {
         "smaller rounds cost less and learn less, however good the rule is: with tifl use fewer"
         " tiers, so that each has enough clients for a round, or a smaller count"
     ),
+    "large_rounds": (
+        "larger rounds cost more and learn more than those of another selection with the same"
+        " count: have decide choose at most self.wanted(len(view.clients))"
+    ),
+    "dispatched_absent": (
+        "dispatch those that run.select returns, at once: availability, faults and batteries hold"
+        " back only these"
+    ),
+    "unmerged_updates": (
+        "nothing is wrong if the protocol drops them on purpose: wasted_rounds and wasted_active_j"
+        " do not count them"
+    ),
+    "tested_while_training": (
+        'evaluate on "validation" (data.validation_share) and keep the test set for the end: a'
+        " model chosen by its test accuracy has a too good one"
+    ),
+    "unused_rows": (
+        "give every row to a client, or say in the study that settings train on different amounts"
+        " of data"
+    ),
     "no_choice": (
         "selections without a choice cannot differ: use the protocol's wait_for above the"
         " selection's count, more clients, or a smaller count; with clients in flight a lower"
@@ -109,7 +129,8 @@ ADVICE = {
         "population.access_sharing (throughput_fair, airtime_fair; for a link with a duty cycle"
         " processor_sharing) shares the channel among the clients of each of population.edges"
         " access points, by capacities and channels only if they are those of the medium; nothing"
-        " is wrong if every client has its own access point, as at home"
+        " is wrong if every client has its own access point, as at home, or if an access point has"
+        " several channels"
     ),
     "crowded_backhaul": (
         "population.backhaul_sharing: {name: processor_sharing, capacity_bps: ...} is one line for"

@@ -21,5 +21,8 @@ def quantity(value: float, unit: str) -> str:
 
 def in_vain(manifest: Mapping[str, Any]) -> str:
     """A note on bytes that were sent and lost, to append to the bytes that arrived; "" if none."""
-    lost = manifest.get("traffic", {}).get("bytes_lost", 0)
+    traffic = manifest.get("traffic", {})
+    lost, received = (traffic.get(f"bytes_{fate}", 0) for fate in ("lost", "received"))
+    links = manifest["bytes"] / received if received else 1.0  # that a message crosses
+    lost *= round(links)
     return f", {quantity(lost, 'B')} more in vain" if lost else ""

@@ -64,7 +64,8 @@ KINDS: dict[str, tuple[str, str, str]] = {
         "stage, then (goes_on or ends)",
     ),
     "crash": (
-        "a client during a round, an edge server at work, or its link to the cloud fails",
+        "a client during a round, an edge server at work, or its link to the cloud fails; or an"
+        " edge server that is to be dispatched is broken",
         "seconds until it is repaired",
         "stage, then; what (edge_server or cloud_link)",
     ),

@@ -108,12 +108,14 @@ class Evaluator:
     """Evaluates models on named sets ("test", "validation", ...).
 
     A figure never depends, down to the last bit, on what else was evaluated. A missing set raises
-    ValueError. `seconds` is the wall time spent so far.
+    ValueError. `seconds` is the wall time spent so far, `used` the sets that models were evaluated
+    on.
     """
 
     def __init__(self, network: Network, sets: Mapping[str, Examples]) -> None:
         self._network = network
         self.seconds = 0.0
+        self.used = set[str]()
         self._samples: dict[tuple[str, int], Examples] = {}
         self._known: dict[tuple[str, int | None], _Known] = {}
         self._sets = placed_sets(sets, network)
@@ -217,7 +219,7 @@ class Evaluator:
 
     def num_examples(self, on: str = "test") -> int:
         """The number of examples in the set `on`."""
-        return len(self._set(on))
+        return len(self._held(on))
 
     def holds(self, on: str) -> bool:
         """Whether a set of this name exists."""
@@ -234,6 +236,10 @@ class Evaluator:
         return self._samples[on, count]
 
     def _set(self, name: str) -> Examples:
+        self.used.add(name)
+        return self._held(name)
+
+    def _held(self, name: str) -> Examples:
         if name not in self._sets:
             held = ", ".join(sorted(self._sets)) or "none"
             hint = " (data.validation_share makes one)" if name == "validation" else ""

@@ -25,7 +25,9 @@ from simfl.system.server_id import CLOUD, ServerId
 class Aggregation:
     """The aggregating side of a run; `edge_examples` are the training examples per edge server.
 
-    `merged_updates` counts the clients' updates that servers have merged.
+    `merged_updates` counts the clients' updates that the cloud has merged, or an edge server that
+    has reported since. `in_rounds` counts how often each edge server was in a mean of `merge_all`.
+    Without `takes_stale_updates` updates of an earlier version are refused.
     """
 
     def __init__(
@@ -34,12 +36,23 @@ class Aggregation:
         servers: Servers,
         staleness: Staleness,
         edge_examples: FloatArray,
+        takes_stale_updates: bool,
     ) -> None:
         self._values = values
         self._servers = servers
         self._staleness = staleness
         self._edge_examples = edge_examples
         self.merged_updates = 0
+        self.in_rounds: IntArray = np.zeros(edge_examples.size, dtype=np.int64)
+        self._at_edges: IntArray = np.zeros(edge_examples.size, dtype=np.int64)
+        self._takes_stale_updates = takes_stale_updates
+        self._of_version: list[IntArray] = []
+
+    def new_staleness(self) -> IntArray:
+        """The staleness of all updates that the cloud has merged since the last call."""
+        found = np.concatenate([np.zeros(0, dtype=np.int64), *self._of_version])
+        self._of_version.clear()
+        return found
 
     def aggregate(
         self, ref: StateRef, delivered: Delivered, round_number: int, server: ServerId
@@ -50,10 +63,10 @@ class Aggregation:
         the staleness rule relative to a fresh update.
         """
         work = self._values.server_work(ref, delivered)
-        staleness = delivered.staleness(ref.version)
+        staleness = self._staleness_of(delivered, ref)
         shares: FloatArray | None = None
         about: dict[str, Any] = {
-            "detail": _merged(staleness),
+            "detail": _listed(staleness),
             "staleness": float(staleness.mean()) if staleness.size else 0.0,
         }
         if staleness.any():
@@ -68,7 +81,7 @@ class Aggregation:
             round=round_number,
             **about,
         )
-        self.merged_updates += staleness.size
+        self._merged(staleness, server)
         given_shares = None if shares is None else shares.tolist()
         self._note(ref, delivered, round_number, server, given_shares)
         return self._values.aggregate(ref, delivered, given_shares)
@@ -87,7 +100,7 @@ class Aggregation:
         With `rebase` the changes are added to the current weights, each times its share; otherwise
         the clients' models are mixed in, with the mean of their shares.
         """
-        staleness = delivered.staleness(ref.version)
+        staleness = self._staleness_of(delivered, ref)
         shares = self._shares(staleness)
         work = self._values.server_work(ref, delivered)
         yield from self._servers.work(
@@ -97,9 +110,9 @@ class Aggregation:
             round=round_number,
             staleness=float(staleness.mean()),
             value=float(shares.mean()),
-            detail=_merged(staleness),
+            detail=_listed(staleness),
         )
-        self.merged_updates += staleness.size
+        self._merged(staleness, CLOUD)
         self._note(ref, delivered, round_number, CLOUD, shares.tolist() if rebase else None)
         if not rebase:
             mixed = self._values.aggregate(ref, delivered)
@@ -124,6 +137,8 @@ class Aggregation:
             staleness=0,
             detail={"updates": len(edges)},
         )
+        self.in_rounds[edges] += 1
+        self._of_version.append(np.zeros(len(edges), dtype=np.int64))
         shares = (sizes / sizes.sum()).tolist()
         return self._values.merge(ref, [lower[edge] for edge in edges], shares)
 
@@ -146,7 +161,33 @@ class Aggregation:
             value=share,
             detail={"updates": 1},
         )
+        self._of_version.append(np.array([staleness]))
         return self._values.merge(ref, [lower], [share])
+
+    def _staleness_of(self, delivered: Delivered, ref: StateRef) -> IntArray:
+        """How stale clients' updates are; raises ValueError if the protocol promised otherwise."""
+        staleness = delivered.staleness(ref.version)
+        oldest = int(staleness.max(initial=0))
+        if oldest and not self._takes_stale_updates:
+            raise ValueError(
+                f"aggregate: found an update that is {oldest} versions old, accepted: updates of"
+                " the current version, or a protocol with `overlapping` or `takes_stale_updates`,"
+                " so that algorithms can refuse them"
+            )
+        return staleness
+
+    def _merged(self, staleness: IntArray, server: ServerId) -> None:
+        if server.is_edge:
+            self._at_edges[server.number] += staleness.size
+        else:
+            self.merged_updates += staleness.size
+            self._of_version.append(staleness)
+
+    def reported(self, edge: int, *, lost: bool = False) -> None:
+        """What an edge server has merged is at the cloud, or `lost` as it crashed."""
+        if not lost:
+            self.merged_updates += int(self._at_edges[edge])
+        self._at_edges[edge] = 0
 
     def _note(
         self,
@@ -167,7 +208,7 @@ class Aggregation:
         return shares_of(self._staleness, staleness)
 
 
-def _merged(staleness: IntArray) -> dict[str, Any]:
+def _listed(staleness: IntArray) -> dict[str, Any]:
     """The log entry for updates of this staleness: one value, or a list if they differ."""
     differ = staleness.size and (staleness != staleness[0]).any()
     return {"updates": staleness.size} | ({"staleness_each": staleness.tolist()} if differ else {})

@@ -20,6 +20,7 @@ from simfl.protocols.deliveries import Delivered
 from simfl.protocols.dispatched import Dispatched
 from simfl.protocols.dispatcher import Computed, Dispatcher, Orders, Workload
 from simfl.protocols.exchanges import Exchanges
+from simfl.protocols.fates import Waits
 from simfl.protocols.late import Late
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import Observations
@@ -78,6 +79,11 @@ class ClientRounds:
     def fates(self) -> dict[str, int]:
         """The number of rounds that have ended by now, by fate (`FATES`)."""
         return self._dispatcher.fates.counts(self._setting.clock.now_s)
+
+    @property
+    def waits(self) -> Waits:
+        """How servers' waits ended."""
+        return self._dispatcher.fates.waits
 
     def emptied(self) -> IntArray:
         """How many of each client's rounds an empty battery has ended by now."""
@@ -175,7 +181,7 @@ class ClientRounds:
                 raise
         del self._under_way[id(cohort)]
         if not self._setting.world.noticed_after_s:
-            self._dispatcher.fates.waits.waited(closed_s, shortened=cohort.given_up(closed_s))
+            self.waits.waited(closed_s, shortened=cohort.given_up(closed_s))
         if not server.is_edge:
             self._observations.arrived(server, self._setting.clock.now_s - now_s)
         versions = np.full(clients.size, ref.version, dtype=np.int64)

@@ -69,6 +69,8 @@ def dispatch_edge(
     except Crashed as crash:
         state, participants = None, participants[:0]
         run.crashed(edge)
+        if given_up_after_s == 0.0:
+            run.noticed_at_once()
         with run.clock.waiting(f"edge-{edge}", "its repair"):
             yield run.clock.until(min(crash.works_s, run.clock.now_s + given_up_after_s))
     latency_s = run.clock.now_s - began_s

@@ -137,9 +137,9 @@ class Waits:
             yield notice("mostly_given_up", message, self._abandoned)
         if self._shortened:
             message = (
-                f"{self._shortened} of {self._waits} times the server stopped waiting for clients"
-                " at the moment when one left, crashed, ran empty or lost a message for good,"
-                " although nobody told it"
+                f"{self._shortened} of {self._waits} times a server stopped waiting at the moment"
+                " when a client left, crashed, ran empty or lost a message for good, or an edge"
+                " server crashed, although nobody told it"
             )
             yield notice("noticed_at_once", message, self._shortened, self._first_shortened_s)
 

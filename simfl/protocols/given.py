@@ -19,14 +19,17 @@ def whole(name: str, given: Any) -> int:
     return int(given)
 
 
-def numbers_of(clients: Any) -> IntArray:
-    """Checks numbers of distinct clients; raises ValueError."""
+def numbers_of(clients: Any, of: int) -> IntArray:
+    """Checks numbers of distinct clients, of so many; raises ValueError."""
     given = np.asarray(clients)
     numbers = given.ndim == 1 and (not given.size or np.issubdtype(given.dtype, np.integer))
     if not numbers or (given.size > 1 and np.unique(given).size < given.size):
         raise ValueError(
             f"clients: found {short(clients)}, accepted: an array of their numbers, each once"
         )
+    unknown = given[(given < 0) | (given >= of)]
+    if unknown.size:
+        raise ValueError(f"clients: found {unknown[0]}, accepted: 0 to {of - 1}")
     return given.astype(np.int64, copy=False)
 
 

@@ -57,9 +57,10 @@ class Hierarchical(Protocol):
         cloud, round_number = run.begin("cloud"), 0
         run.expect(cloud, edge_rounds=self.edge_rounds)
         kept = {edge: run.begin_edge(edge) for edge in run.edges}
-        reports: dict[int, EdgeReport] = {}
 
-        def edge_server(edge: int) -> Generator[simpy.Event, Any, None]:
+        def edge_server(
+            edge: int, reports: dict[int, EdgeReport]
+        ) -> Generator[simpy.Event, Any, None]:
             run.observations.dispatched(edge, round_number)
             reports[edge] = yield from dispatch_edge(
                 run,
@@ -75,10 +76,12 @@ class Hierarchical(Protocol):
             run.observations.arrived(ServerId(edge), reports[edge].latency_s)
 
         while True:
-            reports.clear()
+            reports: dict[int, EdgeReport] = {}
             working = yield from run.working_edges()
             with run.clock.waiting("the cloud", "all edge servers' models"):
-                yield run.env.all_of([run.env.process(edge_server(edge)) for edge in working])
+                yield run.env.all_of(
+                    [run.env.process(edge_server(edge, reports)) for edge in working]
+                )
             brought = {edge: one.state for edge, one in reports.items() if one.state is not None}
             if brought:
                 kept.update(brought)

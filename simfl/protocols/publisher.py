@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from simfl.common.arrays import FloatArray
+from simfl.common.contract import short
 from simfl.eventlog.log import EventLog
 from simfl.protocols.aggregation import Aggregation
 from simfl.protocols.clock import Clock
@@ -15,6 +18,7 @@ from simfl.protocols.given import versions_late, whole
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.publication import Publications
 from simfl.protocols.servers import Servers
+from simfl.protocols.setting import Declared
 from simfl.protocols.state_ref import StateRef
 from simfl.system.server_id import CLOUD
 
@@ -24,6 +28,7 @@ class Publisher:
 
     def __init__(
         self,
+        declared: Declared,
         values: LearnedValues,
         publications: Publications,
         aggregation: Aggregation,
@@ -33,6 +38,7 @@ class Publisher:
         clock: Clock,
         checkpoint: Callable[[LearnedValues], None] | None,
     ) -> None:
+        self._declared = declared
         self._values = values
         self.publications = publications
         self._aggregation = aggregation
@@ -58,7 +64,7 @@ class Publisher:
         """
         round_number = whole("round_number", round_number)
         participants = whole("participants", participants)
-        late = versions_late(staleness)
+        late = self._checked(ref, participants, versions_late(staleness))
         now_s, evaluation = self._clock.now_s, None
         standing = self._values.standing(ref)
         if self.publications.due(ref.version) or (standing and standing.over):
@@ -83,6 +89,35 @@ class Publisher:
             wall_s=self._values.wall_s(),
             merged_updates=self._aggregation.merged_updates,
         )
+
+    def _checked(self, ref: StateRef, participants: int, staleness: FloatArray) -> FloatArray:
+        """The staleness of the merged updates, of which an own protocol may give one for all.
+
+        Raises ValueError for a version that is not new, or an own protocol's false figures.
+        """
+        latest = self.publications.latest
+        if latest is not None and ref.version <= latest.version:
+            raise ValueError(
+                f"publish: found version {ref.version}, accepted: above {latest.version}, the last"
+                " published one"
+            )
+        merged = self._aggregation.new_staleness()
+        if not self._declared.is_own or not merged.size:
+            return staleness
+        clients = self._log.actors.clients
+        if participants > clients:
+            raise ValueError(
+                f"participants: found {participants}, accepted: at most {clients}, the number of"
+                " clients"
+            )
+        told = np.full(merged.size, staleness[0]) if staleness.size == 1 else staleness
+        if not np.array_equal(np.sort(merged), np.sort(told)):
+            raise ValueError(
+                f"staleness: found {short(staleness.tolist())}, accepted:"
+                f" {short(merged.tolist())}, of the updates merged since the last version"
+                " (delivered.staleness(version) before they are aggregated)"
+            )
+        return told
 
     def _evaluation(self, ref: StateRef, round_number: int) -> dict[str, Any] | None:
         """Evaluates a version and logs the result; None if there is nothing to measure."""

@@ -74,7 +74,11 @@ class Run:
         self.observations = Observations(world, data, members.edge, deciders.estimator, presence)
         self._servers = Servers(world, log, clock, server_failures)
         self.aggregation = Aggregation(
-            values, self._servers, deciders.staleness, members.edge_examples
+            values,
+            self._servers,
+            deciders.staleness,
+            members.edge_examples,
+            setting.declared.takes_stale_updates,
         )
         self._stall_guard = StallGuard()
         seen, dispatcher = self.observations, Dispatcher(world, log, clock, presence, self._servers)
@@ -85,6 +89,7 @@ class Run:
         self.forwards = Broadcasts(world, values, dispatcher, clock)
         self._scheduler = Scheduler(deciders.scheduling, self._servers, seen, streams, clock)
         self._publisher = Publisher(
+            setting.declared,
             values,
             publications,
             self.aggregation,
@@ -305,9 +310,11 @@ class Run:
         nothing is returned, if too few arrived or were selected for `patience` or the algorithm.
         Without, that holds only if enough clients were dispatched for the algorithm.
         """
-        server = ServerId.of(edge)
+        server, chosen = ServerId.of(edge), numbers_of(clients, self.world.num_clients)
         number = whole("round_number", round_number)
-        return self._client_rounds.together(numbers_of(clients), ref, number, server, patience)
+        if self._setting.declared.is_own:
+            self._selecting.dispatched(chosen)
+        return self._client_rounds.together(chosen, ref, number, server, patience)
 
     def arrived(self, delivered: Delivered) -> bool:
         """Whether anything arrived; raises `Stalled` if nothing ever does."""
@@ -323,18 +330,26 @@ class Run:
         while True:
             works_s = {edge: self._servers.works_s(edge) for edge in self.edges}
             working = [edge for edge, at_s in works_s.items() if at_s <= self.clock.now_s]
+            for edge in set(works_s).difference(working):
+                self._servers.note_failure(edge)
             if working:
                 return working
             with self.clock.waiting("the cloud", "the repair of an edge server"):
                 yield self.clock.until(min(works_s.values()))
 
+    def noticed_at_once(self) -> None:
+        """The cloud stops waiting for an edge server at the moment when that crashes."""
+        self._client_rounds.waits.waited(self.clock.now_s, shortened=True)
+
     def reported(self, edge: int) -> None:
         """An edge server's results are at the cloud, or it has none."""
         self._client_rounds.reported(ServerId(edge))
+        self.aggregation.reported(edge)
 
     def crashed(self, edge: int) -> None:
         """An edge server has lost its unsent results; raises `Stalled` if that never ends."""
         self._client_rounds.forget(ServerId(edge))
+        self.aggregation.reported(edge, lost=True)
         self._stall_guard.crash()
 
     def aggregate(
@@ -368,7 +383,12 @@ class Run:
         staleness: ArrayLike,
         edge: int | None = None,
     ) -> bool:
-        """Publishes a new global version; returns whether the run ends with it."""
+        """Publishes a new global version; returns whether the run ends with it.
+
+        `participants` are the clients behind it, each once; `staleness` is that of every update (of
+        a client or an edge server) that was merged since the last version. Raises ValueError for a
+        version that is not above the last one, and for figures that are not those of the run.
+        """
         self._stall_guard.version()
         return self._publisher.publish(
             ref, round_number, participants, staleness=staleness, edge=edge

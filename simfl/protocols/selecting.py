@@ -99,15 +99,18 @@ class _Odd:
 class _Oddities:
     """Counts of rounds with too few clients or long waits, and of selections without a choice.
 
-    `small`: rounds with fewer clients than the count or share of the available ones; `no_losses`:
-    choices by losses that no client reports.
+    `small` and `large`: rounds with fewer or more clients than the count or share of the available
+    ones; `no_losses`: choices by losses that no client reports; `absent`: client rounds of clients
+    that could not be selected.
     """
 
     starved: _Odd = field(default_factory=_Odd)
     small: _Odd = field(default_factory=_Odd)
+    large: _Odd = field(default_factory=_Odd)
     no_choice: _Odd = field(default_factory=_Odd)
     waiting: _Odd = field(default_factory=_Odd)
     no_losses: _Odd = field(default_factory=_Odd)
+    absent: _Odd = field(default_factory=_Odd)
 
 
 class Selecting:
@@ -142,7 +145,7 @@ class Selecting:
     def warnings(self) -> list[Notice]:
         """Warnings of rounds with few clients (available or chosen), no choice, or long waits."""
         starved, none = self._oddities.starved, self._oddities.no_choice
-        small = self._oddities.small
+        small, large, absent = self._oddities.small, self._oddities.large, self._oddities.absent
         found = []
         if starved.odd:
             message = f"{starved.odd} of {starved.rounds} rounds found fewer clients than they"
@@ -152,6 +155,14 @@ class Selecting:
             message = f"in {small.odd} of {small.rounds} rounds the selection chose fewer clients"
             message += " than its count or share of the available ones"
             found.append(notice("small_rounds", message, small.odd, small.first_s))
+        if large.odd:
+            message = f"in {large.odd} of {large.rounds} rounds the selection chose more clients"
+            message += " than its count or share of the available ones"
+            found.append(notice("large_rounds", message, large.odd, large.first_s))
+        if absent.odd:
+            message = f"{absent.odd} of {absent.rounds} client rounds began with clients that were"
+            message += " away, had crashed or had too low a battery"
+            found.append(notice("dispatched_absent", message, absent.odd, absent.first_s))
         if 2 * none.odd > none.rounds:
             message = f"in {none.odd} of {none.rounds} choices the selection had no choice: no"
             message += " more clients were available and free than it had to choose"
@@ -163,6 +174,12 @@ class Selecting:
             message += " no client reports"
             found.append(notice("no_losses", message, unasked.odd, unasked.first_s))
         return [*found, *self._mostly_waiting()]
+
+    def dispatched(self, clients: IntArray) -> None:
+        """Notes clients whom a protocol dispatches now, and which of them could not be selected."""
+        now_s = self._clock.now_s
+        for there in self._presence.there(clients, now_s).tolist():
+            self._oddities.absent.count(not there, now_s)
 
     def _mostly_waiting(self) -> Iterator[Notice]:
         """The warning of the server that has waited longest, including a current wait."""
@@ -255,8 +272,9 @@ class Selecting:
         own.decided = True
         chosen = numbers_among(players, view.clients, decision, selection)
         if not one and isinstance(selection, CountedSelection):
-            few = chosen.size < selection.wanted(players.size)
-            self._oddities.small.count(few, self._clock.now_s)
+            wanted = selection.wanted(players.size)
+            self._oddities.small.count(chosen.size < wanted, self._clock.now_s)
+            self._oddities.large.count(chosen.size > wanted, self._clock.now_s)
         listed = chosen[:MOST_LISTED] if one else chosen
         detail = {"eligible": int(players.size), "selected": listed.tolist(), **asked, **waited}
         if listed.size < chosen.size:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import simpy
@@ -43,7 +44,8 @@ class Crashed(Exception):
         self.works_s = works_s
 
 
-class _Faults(NamedTuple):
+@dataclass(eq=False)
+class _Faults:
     """Failures of edge servers and of their links to the cloud.
 
     `noted_s`: when each edge server works again after its last failure in the log.
@@ -240,21 +242,18 @@ class Servers:
         """Raises `Crashed` if a server has just failed."""
         now_s = self._clock.now_s
         if server.is_edge and self.fails_s(server) <= now_s:
-            works_s = self._faults.machines.works_s(server.number, now_s)
-            self._note_failure(server.number, works_s)
-            raise Crashed(server, works_s)
+            self.note_failure(server.number)
+            raise Crashed(server, self.works_s(server.number))
 
     def works_s(self, edge: int) -> float:
-        """When an edge server that the cloud needs now works; a failure is noted in the log."""
-        works_s = self._faults.machines.works_s(edge, self._clock.now_s)
-        if works_s > self._clock.now_s:
-            self._note_failure(edge, works_s)
-        return works_s
+        """When an edge server works: now, or after its repair."""
+        return self._faults.machines.works_s(edge, self._clock.now_s)
 
     def working(self, edge: int) -> Waiting:
         """Wait until an edge server works."""
         works_s = self.works_s(edge)
         if works_s > self._clock.now_s:
+            self.note_failure(edge)
             with self._clock.waiting(f"edge-{edge}", "its repair"):
                 yield self._clock.until(works_s)
 
@@ -266,8 +265,9 @@ class Servers:
             self._note_crash("cloud_link", server, works_s, version=version, round=round_number)
             yield from self.until(server, works_s)
 
-    def _note_failure(self, edge: int, works_s: float) -> None:
-        """Adds a row, one per failure, about an edge server that has failed."""
+    def note_failure(self, edge: int) -> None:
+        """Adds a row, one per failure, about a broken edge server that is needed."""
+        works_s = self.works_s(edge)
         if works_s != self._faults.noted_s[edge]:
             self._faults.noted_s[edge] = works_s
             self._note_crash("edge_server", ServerId(edge), works_s)

@@ -423,8 +423,8 @@ class Values(LearnedValues):
         return self.trainer.trained_where()
 
     def notices(self) -> list[Notice]:
-        """Warnings of the trainer."""
-        return self.trainer.notices()
+        """Warnings of the algorithm and the trainer."""
+        return [*self.asked.notices(), *self.trainer.notices()]
 
     def snapshot(self) -> Snapshot:
         """All known learned values that the rest of the run may still read."""

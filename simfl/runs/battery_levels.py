@@ -43,9 +43,8 @@ def battery_levels(run: LoadedRun) -> pd.DataFrame:
     charged_j, spilled_j = np.zeros((2, batteries.capacity_j.size))
 
     def columns(clients: IntArray) -> pd.DataFrame:
-        figures = batteries.time_s, batteries.level(clients), charged_j, spilled_j
-        [time_s, level, *joules] = figures
-        values = clients, time_s[clients], level, *(one[clients] for one in joules)
+        joules = charged_j[clients], spilled_j[clients]
+        values = clients, batteries.time_s[clients], batteries.level(clients), *joules
         return pd.DataFrame(dict(zip(_COLUMNS, values, strict=True)))
 
     found = [levels, columns(clients)]

@@ -11,15 +11,15 @@ from simfl.common.arrays import FloatArray
 from simfl.common.notices import Notice, notice
 from simfl.common.part_name import called
 from simfl.common.quantity import quantity
-from simfl.eventlog.kinds import KINDS
+from simfl.eventlog.kinds import KIND_INDEX
 from simfl.protocols.run import Run
 from simfl.system.world import World
 
 MOST_AIRTIME = 0.5
 """A channel that is busy for more of the time is crowded: queues grow as 1 / (1 - share)."""
 
-_UPLOAD, _DOWNLOAD = list(KINDS).index("upload"), list(KINDS).index("download")
-_WAYS = {True: _UPLOAD, False: _DOWNLOAD}
+MOST_SHARED = 1.5
+"""A channel that is on air for more of the time, in one direction, is more than one channel."""
 
 
 def crowded_channels(simulation: Simulation, one: Run) -> Iterator[Notice]:
@@ -27,7 +27,8 @@ def crowded_channels(simulation: Simulation, one: Run) -> Iterator[Notice]:
 
     With `dedicated` each gets the full rate of its channel, which a Wi-Fi or LoRa link would share:
     told if they keep it busy most of the time. Capacities and queues that were set too large are
-    told if the channel is on air, in one direction, for more than the whole run.
+    told if one channel would be on air, in one direction, for longer than the run. Rates vary from
+    message to message, so by half of its time.
     """
     world, now_s, rule = simulation.world, one.clock.now_s, simulation.world.access_sharing
     # A divided band carries more than its rate, and rules of air time keep within it.
@@ -44,14 +45,14 @@ def crowded_channels(simulation: Simulation, one: Run) -> Iterator[Notice]:
     own = shared[world.link_index]
     by_way = [np.bincount(channel, weights=np.where(own, each_s, 0.0)) for each_s in on_air_s]
     busy_s = np.maximum(*by_way) if rule.contended else sum(by_way, np.zeros(1))
-    crowded = np.flatnonzero(busy_s > (1.0 if rule.contended else MOST_AIRTIME) * now_s)
+    crowded = np.flatnonzero(busy_s > (MOST_SHARED if rule.contended else MOST_AIRTIME) * now_s)
     if crowded.size:
         worst = int(np.argmax(busy_s))
         clients = np.flatnonzero(channel == worst)
-        of_rule = f"more than there is, by {called(rule)}" if rule.contended else "each at its full"
+        how = f"with {called(rule)}" if rule.contended else "each at its full rate"
         message = (
             f"{clients.size} clients have {world.link_names[world.link_index[clients[0]]]} at one"
-            f" access point, {of_rule} rate: their messages would keep that channel on air"
+            f" access point, {how}: their messages would keep a channel on air"
             f" for {busy_s[worst]:.3g} s of the run's {now_s:.3g} s"
         )
         yield notice("crowded_channel", message, crowded.size)
@@ -91,6 +92,6 @@ def _is_divided(world: World) -> bool:
 
 def _client_bits(simulation: Simulation, one: Run, *, uplink: bool) -> FloatArray:
     """Bits of each client's messages in a direction, those of lost attempts included."""
-    of_kind = slice(simulation.world.num_clients), _WAYS[uplink]
+    of_kind = slice(simulation.world.num_clients), KIND_INDEX["upload" if uplink else "download"]
     bits: FloatArray = 8.0 * (one.accounts.bytes[of_kind] + one.accounts.lost_bytes[of_kind])
     return bits

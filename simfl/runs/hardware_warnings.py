@@ -42,6 +42,9 @@ MOST_NAMED = 4
 LEAST_CAPACITY = 1e-3
 """A medium with a smaller share of the rate of its slowest sender is likely in another unit."""
 
+LEAST_CAPACITY_BPS = 1e5
+"""A larger figure is a slow line in bit/s, and an impossible one in Mbit/s."""
+
 ALIKE_FLOPS = 1.02
 """Models whose operations are within this factor count as one: they may differ in their outputs."""
 
@@ -138,7 +141,9 @@ def _far_below_links(simulation: Simulation) -> list[tuple[tuple[str | int, ...]
         part = simulation.parts.get(("population", key))
         for name in capacities:
             capacity_bps = getattr(part, name, None)
-            if capacity_bps is not None and capacity_bps < LEAST_CAPACITY * own_bps:
+            if capacity_bps is not None and capacity_bps < min(
+                LEAST_CAPACITY * own_bps, LEAST_CAPACITY_BPS
+            ):
                 told = (
                     f"found {capacity_bps:g}, far below the rate of a single sender"
                     f" ({own_bps:.3g} bit/s); in Mbit/s or kbit/s?"

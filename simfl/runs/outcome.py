@@ -15,7 +15,7 @@ from simfl.common.arrays import FloatArray
 from simfl.common.files import replacing
 from simfl.common.plain import to_json
 from simfl.eventlog.columns import column_of
-from simfl.eventlog.kinds import CLIENT_STATES, KINDS, STATES
+from simfl.eventlog.kinds import CLIENT_STATES, KIND_INDEX, KINDS, STATES
 from simfl.eventlog.parquet_parts import write_parquet
 from simfl.protocols.run import Run
 from simfl.runs.runfolder import HARDWARE, write_table
@@ -108,10 +108,8 @@ def _footprint(one: Run) -> dict[str, FloatArray]:
 
 def _over_the_backhaul(one: Run) -> int:
     """Bytes of messages that arrived and crossed the backhaul; call it after the log has ended."""
-    clients, moves = (
-        one.world.num_clients,
-        [list(KINDS).index(kind) for kind in ("download", "upload")],
-    )
+    clients = one.world.num_clients
+    moves = [KIND_INDEX[kind] for kind in ("download", "upload")]
     crossing = slice(0, clients) if one.world.behind_backhaul else slice(clients, None)
     return int(one.accounts.bytes[crossing, moves].sum())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from collections.abc import Mapping
@@ -199,6 +200,13 @@ class LoadedRun:
         self.manifest: dict[str, Any] = read_manifest(path)
         self._tables: dict[str, pa.Table] = {}
         check_format(path, self.manifest)
+
+    def unshared(self) -> LoadedRun:
+        """The same run with DataFrames of its own: changes of them do not reach others."""
+        one = copy.copy(self)
+        for name in ("events", "rounds", "clients", "evaluations"):
+            vars(one).pop(name, None)
+        return one
 
     @property
     def standing(self) -> str:

@@ -39,6 +39,9 @@ def never_took_part(simulation: Simulation, one: Run) -> Iterator[Notice]:
         yield notice("never_took_part", message, left_out)
 
 
+LEAST_ROUNDS = 0.5
+"""An edge server that is in fewer of the rounds counts as left out."""
+
 MOST_BROKEN = 0.5
 """An edge server that is broken for more of the run is left out for that reason."""
 
@@ -57,11 +60,21 @@ def _broken_share(simulation: Simulation, edges: IntArray, horizon_s: float) -> 
 
 
 def edge_servers_left_out(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """Edge servers that the scheduling never chose, although random choice would have left none
-    out.
+    """Edge servers that are missing in most rounds, or that the scheduling never chose.
 
-    With M (ln M + 5) random choices among M servers, one is left out in fewer than one of 100 runs.
+    A scheduling rule is told if random choice would have left none out: with M (ln M + 5) random
+    choices among M servers, one is left out in fewer than one of 100 runs.
     """
+    in_rounds = one.aggregation.in_rounds[list(one.edges)]
+    rounds = len(one.publications.rounds)
+    rare = in_rounds < LEAST_ROUNDS * rounds
+    if simulation.protocol.gives_up_edge_servers and rare.any():
+        message = (
+            f"{rare.sum()} of {rare.size} edge servers brought a model in fewer than half of the"
+            f" {rounds} rounds, one of them in {in_rounds.min()}, because they were broken"
+            " (faults.edge_servers) or had no clients: the model is mostly that of the others"
+        )
+        yield notice("edge_servers_left_out", message, int(rare.sum()))
     _, picked = one.owed
     servers = len(one.edges)
     left_out = servers - np.unique(picked).size

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 import numpy as np
 
 from simfl.assembly.simulation import Simulation
+from simfl.common.contract import is_users_own
 from simfl.common.notices import Notice, notice
 from simfl.common.part_name import called
 from simfl.common.quantity import quantity
@@ -34,7 +35,7 @@ from simfl.runs.regressions import equal_targets, equal_targets_of_clients, perh
 from simfl.runs.target_warnings import target_at_once, target_missed
 from simfl.runs.test_set import tested_on_training_data, unlike_test_inputs
 from simfl.runs.unused_clients import edge_servers_left_out, never_took_part
-from simfl.runs.wasted_rounds import mostly_late, mostly_lost
+from simfl.runs.wasted_rounds import mostly_late, mostly_lost, unmerged_updates
 from simfl.runs.weak_chargers import weak_chargers
 from simfl.system.codecs.base import encoded_bytes
 from simfl.system.thermal import ThermalCpu
@@ -53,6 +54,11 @@ MOST_FAR = 0.25
 """Up to this share of clients may have a nearer access point than theirs, as random places
 differ.
 """
+
+PARTITION = ("data", "partition")
+
+MOST_UNUSED = 0.05
+"""Up to this share of the training rows may belong to no client, as by rounding."""
 
 LEAST_UNTRAINED = 0.01
 """Rare tokens of a text may be tested but not trained: they hardly change the accuracy."""
@@ -83,6 +89,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _selection_without_losses,
         _meaningless_delta,
         _unused_columns,
+        _unused_rows,
         _untrained_classes,
         _labels_with_gaps,
         _one_class,
@@ -108,6 +115,7 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
         edge_servers_left_out,
         mostly_lost,
         mostly_late,
+        unmerged_updates,
         nobody_left,
         _batteries_stay_empty,
         weak_chargers,
@@ -282,6 +290,17 @@ def _unused_columns(simulation: Simulation) -> list[Notice]:
     data = simulation.partitioned.data
     found = len(data.unused)
     return [notice("unused_columns", data.about_unused, found)] if found else []
+
+
+def _unused_rows(simulation: Simulation) -> list[Notice]:
+    """Training rows that a user's own partition gives to nobody."""
+    unused = simulation.partitioned.unassigned
+    rows = unused + int(simulation.partitioned.num_examples.sum())
+    partition = simulation.parts.get(PARTITION)
+    if not unused or not is_users_own(partition) or unused <= MOST_UNUSED * rows:
+        return []
+    message = f"{unused} of {rows} training examples belong to no client"
+    return [notice("unused_rows", message, unused)]
 
 
 def _untrained_classes(simulation: Simulation) -> list[Notice]:

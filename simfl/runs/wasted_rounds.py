@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simfl.assembly.simulation import Simulation
+from simfl.common.contract import is_users_own
 from simfl.common.notices import Notice, notice
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
@@ -14,6 +15,9 @@ MOST_LATE = 0.5
 
 MOST_LOST = 0.5
 """Up to this share of all rounds may be broken off or lost."""
+
+MOST_UNMERGED = 0.1
+"""Up to this share of arrived updates may be left over at the end of a run."""
 
 OF_WHAT = {
     "lost": "by lost messages",
@@ -54,3 +58,17 @@ def mostly_late(simulation: Simulation, one: Run) -> Iterator[Notice]:
             " but not their updates"
         )
         yield notice("mostly_late", message, dropped)
+
+
+def unmerged_updates(simulation: Simulation, one: Run) -> Iterator[Notice]:
+    """A user's own protocol did not aggregate updates that have arrived."""
+    if not is_users_own(simulation.protocol) or simulation.protocol.hierarchical:
+        return
+    arrived = one.fates["arrived"]
+    unmerged = arrived - int(one.observations.dropped.sum()) - one.aggregation.merged_updates
+    if unmerged > MOST_UNMERGED * arrived:
+        message = (
+            f"{unmerged} of {arrived} updates that have arrived were never aggregated: their"
+            " seconds, joules and bytes count"
+        )
+        yield notice("unmerged_updates", message, unmerged)

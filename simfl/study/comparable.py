@@ -226,7 +226,8 @@ def _unlike_versions(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
     costs = [one for one in metrics if one in _COSTS]
     if not costs or not needed <= set(runs) or runs["loss"].notna().any():
         return []
-    if not runs["reason"].fillna("").str.startswith("versions reached").all():
+    reasons = runs["reason"].fillna("")
+    if reasons.nunique() > 1 or not reasons.str.startswith("versions reached").all():
         return []
     updates = runs.groupby("point")["merged_updates"].mean().dropna()
     least, most = updates.min(), updates.max()

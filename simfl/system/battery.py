@@ -134,18 +134,17 @@ class Batteries:
             shares: FloatArray = self.charge_j[clients] / self.capacity_j[clients]
         return shares
 
-    def supply_w(self, clients: IntArray, time_s: ArrayLike) -> FloatArray:
+    def supply_w(
+        self, clients: IntArray, time_s: ArrayLike, *, chargers_only: bool = False
+    ) -> FloatArray:
         """The supplied watts at a time."""
         at_s = np.broadcast_to(np.asarray(time_s, dtype=float), clients.shape)
-        return sum(
-            (supply.power_w(clients, at_s) for supply in self.supplies), np.zeros(clients.shape)
-        )
+        chosen = (one for one in self.supplies if one.charger or not chargers_only)
+        return sum((supply.power_w(clients, at_s) for supply in chosen), np.zeros(clients.shape))
 
     def plugged_in(self, clients: IntArray, time_s: FloatArray) -> BoolArray:
         """Whether a charger gives each client power at a time."""
-        chargers = (one for one in self.supplies if one.charger)
-        given_w = sum((one.power_w(clients, time_s) for one in chargers), np.zeros(clients.shape))
-        plugged: BoolArray = given_w > 0
+        plugged: BoolArray = self.supply_w(clients, time_s, chargers_only=True) > 0
         return plugged
 
     def can_take_part(self, clients: IntArray) -> BoolArray:
@@ -178,6 +177,9 @@ class Batteries:
             now_s, before = at_s[open_], charge_j[open_]
             in_w, stop_s = self.supply_w(who, now_s), self.next_change_s(who, now_s)
             gain_w = in_w - np.where(off[open_], 0.0, load_w[open_])
+            lasts_s = np.divide(before, -gain_w, out=np.full(open_.size, np.inf), where=gain_w < 0)
+            dries = now_s + lasts_s < stop_s
+            stop_s = np.where(dries, now_s + lasts_s, stop_s)
             missing_j = np.maximum(self.lowest[who] * self.capacity_j[who] - before, 0.0)
             wait_s = np.divide(missing_j, gain_w, out=np.full(open_.size, np.inf), where=gain_w > 0)
             plugged = ~off[open_] & self.plugged_in(who, now_s)
@@ -185,11 +187,10 @@ class Batteries:
             ready = now_s + wait_s <= np.minimum(stop_s, last_s[open_])
             until_s[open_[ready]] = (now_s + wait_s)[ready]
             goes_on = ~ready & (stop_s < last_s[open_])
+            after = np.where(dries, 0.0, before + gain_w * (stop_s - now_s))[goes_on]
             open_ = open_[goes_on]
-            lasts_s = (stop_s - now_s)[goes_on]
-            after = before[goes_on] + gain_w[goes_on] * lasts_s
             charge_j[open_] = np.clip(after, 0.0, self.capacity_j[clients[open_]])
-            off[open_] |= after < 0
+            off[open_] |= (after < 0) | dries[goes_on]
             at_s[open_] = stop_s[goes_on]
         return until_s
 

@@ -84,6 +84,9 @@ def check_promises(watched: Watched) -> None:
     run, accounts = watched.run, watched.run.accounts
     assert all(run.laws.values()), accounts.violations
     assert np.isfinite(accounts.joules).all()
+    wasted = run.wasted
+    rounds = run.aggregation.merged_updates + wasted["wasted_rounds"]
+    assert rounds <= wasted["client_rounds"]
     arrived = watched.events.query("kind == 'upload' and client >= 0 and bytes > 0")
     uploads = Counter(zip(arrived["client"].astype(int), arrived["version"], strict=True))
     for update, count in watched.used.items():

@@ -11,6 +11,7 @@ import pytest
 
 from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
+from simfl.runs.unused_clients import edge_servers_left_out
 from simfl.scenario.scenario import Scenario
 from simfl.system.failures import Failures
 from tests.protocols.faults import Watched, check_promises, faulty, outages
@@ -48,6 +49,11 @@ def test_a_round_has_the_edge_servers_that_work(
         before_s = 0.0 if number == 0 else ended_s.get(number)
         if before_s is not None and begins_s > before_s:
             assert not failures.at(EDGES, before_s)[0].any()
+    # The cloud merges the models that came up in this round, and no others.
+    came_up = one.events.query("kind == 'upload' and client != client and bytes > 0")
+    merged = one.events.query("kind == 'cloud_aggregate'").set_index("round")["detail"]
+    for number, details in merged.items():
+        assert json.loads(details)["updates"] == (came_up["round"] == number).sum()
     # An outage has one row, however many rounds go by.
     crashes = one.events.query("kind == 'crash'")
     assert {json.loads(text)["what"] for text in crashes["detail"]} == {"edge_server"}
@@ -72,3 +78,33 @@ def test_a_crash_in_a_round_is_noticed_after_the_time_out(tmp_path: Path) -> Non
     assert crashed_s[0] == crashed_s[1]
     assert ended_s[0] < crashed_s[0] + 0.3
     assert crashed_s[0] + 0.5 <= ended_s[1] < crashed_s[0] + 0.5 + 0.3
+
+
+@pytest.mark.parametrize(("broken_s", "told"), [(2.0, True), (0.01, False)])
+def test_edge_servers_that_are_mostly_missing_are_told(
+    broken_s: float, told: bool, tmp_path: Path
+) -> None:
+    """By the rounds of which their model was a part."""
+    asked = scenario(outages(2.0 if told else 100.0, broken_s))
+    one = Watched(asked, tmp_path)
+
+    found = [one.message for one in edge_servers_left_out(assemble(asked), one.run)]
+
+    merged = one.events.query("kind == 'upload' and client != client and bytes > 0")
+    in_rounds = merged.groupby("edge").size().reindex(EDGES, fill_value=0)
+    rounds = len(one.run.publications.rounds)
+    rare = int((in_rounds < 0.5 * rounds).sum())
+    assert (rare > 0) == told == bool(found)
+    for message in found:
+        assert message.startswith(f"{rare} of 4 edge servers brought a model in fewer than half")
+        assert f"of the {rounds} rounds, one of them in {in_rounds.min()}," in message
+
+
+def test_a_cloud_that_knows_at_once_is_told(tmp_path: Path) -> None:
+    """Failures shorten its rounds; not so with a time-out."""
+    kinds = []
+    for after_s in (0.0, 0.05):
+        one = Watched(scenario(outages(0.3, 0.3), noticed_after_s=after_s), tmp_path / str(after_s))
+        kinds.append({notice.kind for notice in one.run.warnings})
+
+    assert "noticed_at_once" in kinds[0] and "noticed_at_once" not in kinds[1]

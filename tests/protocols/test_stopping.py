@@ -51,9 +51,8 @@ def test_updates_count_those_of_clients_that_were_merged(protocol, versions, tmp
 
     run = simfl.run(scenario, tmp_path / "run")
 
-    details = run.events.query("kind in ('edge_aggregate', 'cloud_aggregate')")
-    tier = "edge_aggregate" if run.scenario["protocol"]["name"] == "hierarchical" else None
-    merging = details[details["kind"] == (tier or "cloud_aggregate")]
+    tier = "edge" if run.scenario["protocol"]["name"] == "hierarchical" else "cloud"
+    merging = run.events.query(f"kind == '{tier}_aggregate'")
     known = sum(json.loads(text)["updates"] for text in merging["detail"])
     assert run.manifest["reason"] == "updates reached 20"
     assert 20 <= known < 20 + 16

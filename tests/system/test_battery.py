@@ -210,6 +210,21 @@ def test_a_harvest_does_not_count_as_being_plugged_in(charger: bool, able: bool)
     assert battery.can_take_part(ONE)[0]
 
 
+@pytest.mark.parametrize("level", [0.1, 0.15, 0.0])
+def test_a_harvest_below_idle_power_brings_it_back_when_foreseen(level: float) -> None:
+    """It runs empty first, in the midst of a step of the supply; then it is charged to `lowest`."""
+    harvest = Supply(StepSeries([0.0], [0.01], 86_400.0), np.ones(1), np.zeros(1), charger=False)
+    battery = Batteries(np.array([62_650.0]), 62_650.0 * level, [harvest], lowest=0.2)
+    load_w = np.array([0.025])
+
+    back_s = battery.ready_s(ONE, load_w)[0]
+    battery.advance(ONE, back_s, load_w)
+
+    empty_s = 62_650.0 * level / 0.015
+    assert back_s == pytest.approx(empty_s + 0.2 * 62_650.0 / 0.01, rel=1e-9)
+    assert battery.can_take_part(ONE)[0]
+
+
 def test_a_return_is_foreseen_for_a_year() -> None:
     """What takes 400 days to charge is not waited for."""
     slow = Supply(StepSeries([0.0], [1.0], 86_400.0), np.ones(1), np.zeros(1))
