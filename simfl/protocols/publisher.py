@@ -60,7 +60,7 @@ class Publisher:
         """Publishes a new global version; returns whether the run ends with it.
 
         `participants` are the clients behind it, each once; `staleness` is that of each merged
-        update (of a client or an edge server), or one number for a single update.
+        update (of a client or an edge server), or one number for all.
         """
         round_number = whole("round_number", round_number)
         participants = whole("participants", participants)

@@ -386,8 +386,9 @@ class Run:
         """Publishes a new global version; returns whether the run ends with it.
 
         `participants` are the clients behind it, each once; `staleness` is that of every update (of
-        a client or an edge server) that was merged since the last version. Raises ValueError for a
-        version that is not above the last one, and for figures that are not those of the run.
+        a client or an edge server) that was merged since the last version, or one number if all are
+        the same. Raises ValueError for a version that is not above the last one, and for figures
+        that are not those of the run.
         """
         self._stall_guard.version()
         return self._publisher.publish(

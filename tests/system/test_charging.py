@@ -84,6 +84,18 @@ def test_hours_differ_from_client_to_client() -> None:
     assert abs(plugged.mean() - 0.5) < 4 * 0.5 / np.sqrt(PHONES.size)
 
 
+@pytest.mark.parametrize(("keys", "able"), [({"charge_w": 0.0}, False), ({}, True)])
+def test_below_its_lowest_level_a_phone_takes_part_only_at_a_charger(
+    keys: dict[str, float], able: bool
+) -> None:
+    """At midnight, with 10 % and a harvest."""
+    charging = Charging(hours_spread_s=0.0, harvest_w=((0.0, 2.0),), initial=(0.1, 0.1), **keys)
+    batteries = charging.build(DEVICES, INDEX, Streams(1))
+
+    assert (batteries.supply_w(PHONES, 0.0) >= 2.0).all()
+    assert (batteries.can_take_part(PHONES) == able).all()
+
+
 def test_a_harvest() -> None:
     """A panel that gives 2 W around noon, more or less of it from client to client."""
     sunny = replace(
