@@ -38,7 +38,11 @@ from simfl.learning.sums import weighted_mean, weighted_sum
 from simfl.measures.base import Measure, ModelMeasure
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Process
+from simfl.protocols.deadline_policy import DeadlinePolicy
+from simfl.protocols.deliveries import Delivered
 from simfl.protocols.run import Run
+from simfl.protocols.state_ref import StateRef
+from simfl.protocols.wait_for import WaitFor
 from simfl.runs.runfolder import LoadedRun
 from simfl.streams import Streams
 from simfl.system.availability.base import Availability
@@ -75,6 +79,8 @@ __all__ = [
     "Cpu",
     "Data",
     "Dataset",
+    "DeadlinePolicy",
+    "Delivered",
     "EdgeView",
     "Estimator",
     "Evaluator",
@@ -111,10 +117,12 @@ __all__ = [
     "Sharing",
     "Staleness",
     "Standing",
+    "StateRef",
     "Streams",
     "TransferCost",
     "Update",
     "ValueCodec",
+    "WaitFor",
     "Work",
     "World",
     "add",
