@@ -231,6 +231,9 @@ def test_a_measure_that_changes_its_tables_changes_nobody_elses(parts: str, tmp_
     measures = [f"{parts}:Changes", f"{parts}:After"]
     run = ran(parts, tmp_path / "run", evaluate={"measures": measures})
 
+    before = run.rounds["client_energy_j"].tolist()
+    run.unshared().rounds["client_energy_j"] *= 0.0
+    assert run.rounds["client_energy_j"].tolist() == before
     after = run.manifest["measures"]["after"]
     assert after == {
         "j": pytest.approx(run.manifest["energy_j"]),
