@@ -114,7 +114,7 @@ def test_a_capacity_that_shares_nothing_is_told(
     ("section", "key"),
     [("access_sharing", "capacity_bps"), ("backhaul_sharing", "capacity_bps")],
 )
-@pytest.mark.parametrize(("capacity_bps", "warned"), [(100.0, True), (1e8, False)])
+@pytest.mark.parametrize(("capacity_bps", "warned"), [(100.0, True), (1e8, False), (5.12e5, False)])
 def test_a_capacity_in_megabits_is_told(
     section: str, key: str, capacity_bps: float, warned: bool, tmp_path: Path
 ) -> None:

@@ -79,6 +79,16 @@ class Peeks(Algorithm):
         evaluator.loss([state.weights], on=self.on)
         return super().aggregate(state, updates, evaluator)
 
+@dataclass(frozen=True)
+class Corrects(Algorithm):
+    pays: bool = False
+    def price(self, network, client, version):
+        plain = super().price(network, client, version)
+        return replace(plain, down_bytes=(2 if self.pays else 1) * plain.down_bytes)
+    def brief(self, network, state, client, held):
+        zeros = {name: 0.0 * state.weights[name] for name in network.trainable_names}
+        return replace(super().brief(network, state, client, held), correction=zeros)
+
 class Changes(Measure):
     def compute(self, run):
         run.events["energy_j"] = 0.0
@@ -224,6 +234,20 @@ def test_a_look_at_the_test_set_is_told(on: str, parts: str, tmp_path: Path) -> 
     assert all(
         "in Peeks.aggregate evaluated models on the test set" in one.message for one in found
     )
+
+
+@pytest.mark.parametrize("pays", [True, False])
+def test_a_correction_that_is_not_in_the_price_is_told(
+    pays: bool, parts: str, tmp_path: Path
+) -> None:
+    """SCAFFOLD's costs as much as the model."""
+    local = {"epochs": 1, "batch_size": 16, "learning_rate": 0.1}
+    algorithm = {"name": f"{parts}:Corrects", "pays": pays, "local": local}
+    run = ran(parts, tmp_path / "run", protocol="synchronous", algorithm=algorithm)
+
+    found = told(run, "unpaid_correction")
+    assert len(found) == (not pays)
+    assert all("corrections of 3.64 kB" in one.message for one in found)
 
 
 def test_a_measure_that_changes_its_tables_changes_nobody_elses(parts: str, tmp_path: Path) -> None:

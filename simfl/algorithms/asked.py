@@ -21,11 +21,12 @@ from simfl.common.arrays import IntArray
 from simfl.common.contract import PartMisbehaves, at_work, is_users_own, misbehaves, named
 from simfl.common.notices import Notice, notice
 from simfl.common.plain import to_json
+from simfl.common.quantity import quantity
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import MEASURES, Brief, Memory, Price, Prices, Recipe, Update
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
-from simfl.learning.parameters import Parameters
+from simfl.learning.parameters import BYTES_PER_VALUE, Parameters
 
 
 class Asked:
@@ -36,6 +37,7 @@ class Asked:
         self.network = network
         self._own = is_users_own(algorithm)
         self._tested = 0
+        self._unpaid_bytes = 0
 
     def start(
         self, clients: Mapping[int, ClientFacts], evaluator: Evaluator, seed: int
@@ -115,6 +117,9 @@ class Asked:
             self._check_weights(given.start, "brief")
         self._check_beside(given)
         self._check_correction(given)
+        correction = sum(one.numel() for one in given.correction.values()) * BYTES_PER_VALUE
+        if given.price.down_bytes < self.network.size_bytes + correction:
+            self._unpaid_bytes = max(self._unpaid_bytes, correction)
         return given
 
     def learned_price(self, state: ServerState, client: int, held: int) -> Price:
@@ -140,11 +145,19 @@ class Asked:
 
     def notices(self) -> list[Notice]:
         """Warnings of what a user's own algorithm does."""
-        if not self._own or not self._tested:
-            return []
-        name = named(self.algorithm, "aggregate")
-        message = f"{name} evaluated models on the test set, in {self._tested} aggregations"
-        return [notice("tested_while_training", message, self._tested)]
+        found = []
+        if self._own and self._tested:
+            name = named(self.algorithm, "aggregate")
+            message = f"{name} evaluated models on the test set, in {self._tested} aggregations"
+            found.append(notice("tested_while_training", message, self._tested))
+        if self._unpaid_bytes:
+            message = (
+                f"{named(self.algorithm, 'brief')} gives clients corrections of"
+                f" {quantity(self._unpaid_bytes, 'B')}, and the price of the download does not"
+                " contain them"
+            )
+            found.append(notice("unpaid_correction", message))
+        return found
 
     def merge(
         self, state: ServerState, lower: Sequence[ServerState], shares: Sequence[float]

@@ -108,6 +108,10 @@ ADVICE = {
         'evaluate on "validation" (data.validation_share) and keep the test set for the end: a'
         " model chosen by its test accuracy has a too good one"
     ),
+    "unpaid_correction": (
+        "add its bytes to the price (Algorithm.price: down_bytes, and up_bytes if clients send"
+        " theirs), as SCAFFOLD does; nothing is wrong if clients compute it from what they have"
+    ),
     "unused_rows": (
         "give every row to a client, or say in the study that settings train on different amounts"
         " of data"
