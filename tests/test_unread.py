@@ -253,7 +253,8 @@ def test_a_simulation_has_its_unread_keys() -> None:
 
     reason = "synchronous has no edge servers: clients send to the cloud"
     alone = f"{reason}, over their own link only, unless server_behind is backhaul"
-    assert found == (("population.backhaul", alone), ("population.edges", reason))
+    no_points = f"{reason}, and share nothing at access points"
+    assert found == (("population.backhaul", alone), ("population.edges", no_points))
 
 
 def test_an_override_of_an_unread_key_is_refused() -> None:

@@ -330,8 +330,9 @@ class Run:
         while True:
             works_s = {edge: self._servers.works_s(edge) for edge in self.edges}
             working = [edge for edge, at_s in works_s.items() if at_s <= self.clock.now_s]
-            for edge in set(works_s).difference(working):
-                self._servers.note_failure(edge)
+            for edge, at_s in works_s.items():
+                if at_s > self.clock.now_s:
+                    self._servers.note_failure(edge)
             if working:
                 return working
             with self.clock.waiting("the cloud", "the repair of an edge server"):

@@ -11,6 +11,8 @@ from simfl.runs.runfolder import LoadedRun
 from tests.protocols.test_shared_media_batteries import approx, run, states
 
 HARVEST = {"harvest_w": [[0.0, 0.5]], "lowest": 0.2}
+ALL_DAY = {"plug_in_s": 0.0, "unplug_s": 86_399.0, "hours_spread_s": 0.0}
+PLUGGED_IN = {**ALL_DAY, "charge_w": 0.5, "lowest": 0.2}
 PHONE_ALONE = {"clients": 1, "groups": [{"device": "phone", "link": "radio", "count": 1}]}
 
 
@@ -35,7 +37,7 @@ def test_a_run_goes_on_when_its_devices_have_restarted(tmp_path: Path, way: str)
     Of 20 J, and what has come in by then, 1.85 J are left for the second round's upload, which
     takes 4.5 W more than comes in. Then the phone is off for another 40 s, and so on.
     """
-    found = run(tmp_path, way, 0.0, 100.0, batteries=HARVEST, **PHONE_ALONE)
+    found = run(tmp_path, way, 0.0, 100.0, batteries=PLUGGED_IN, **PHONE_ALONE)
 
     upload_s = (20 + 0.5 * 7.5 - (13.2 + 0.5 + 8.2)) / 4.5
     for begun_s, row in ((40.0, 0), (80 + 7.5 + upload_s, 9)):
@@ -49,6 +51,19 @@ def test_a_run_goes_on_when_its_devices_have_restarted(tmp_path: Path, way: str)
     off_s = 100 - empty_s
     assert unmet_j(found) == pytest.approx(40 + 40 + off_s)
     assert battery_levels(found)["level"].iloc[-1] == pytest.approx(0.005 * off_s)
+
+
+@pytest.mark.parametrize("way", ["dedicated", "fifo"])
+def test_by_a_harvest_alone_each_restart_makes_one_round(tmp_path: Path, way: str) -> None:
+    """Below 20 J it takes part in no other; it is empty, and back, before the next one."""
+    found = run(tmp_path, way, 0.0, 190.0, batteries=HARVEST, **PHONE_ALONE)
+
+    downloads = found.events.query("client == 0 and kind == 'download'")
+    begins_s = downloads["start_s"].tolist()
+    # Of 20 J and 2 J that come in, 13.2 J are used in 4 s; the rest lasts at 0.5 W net.
+    off_s = 44.0 + (22.0 - 13.2) / 0.5
+    assert begins_s == pytest.approx([40.0, off_s + 40.0, 2 * (off_s + 40.0) - 40.0])
+    assert not (found.events["kind"] == "battery_empty").any()
 
 
 @pytest.mark.parametrize("way", ["dedicated", "fifo"])

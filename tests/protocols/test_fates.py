@@ -65,12 +65,19 @@ def test_fates_are_those_of_the_log(
 
 
 def of_crashed_dispatches(events: pd.DataFrame, uploads: pd.DataFrame) -> int:
-    """How many of the uploads went to an edge server that crashed in the same dispatch."""
-    gone = 0
-    begun = events[events["client"].isna() & (events["kind"] == "download")]
+    """How many of the uploads went to an edge server that crashed in the same dispatch.
+
+    A dispatch that waits for a repair is a crash of none.
+    """
+    gone, of_edges = 0, events[events["client"].isna()]
+    begun = of_edges[of_edges["kind"] == "download"]
+    reported = of_edges[(of_edges["kind"] == "upload") & (of_edges["bytes"] > 0)]
     for crash in events[events["detail"] == '{"what": "edge_server"}'].itertuples():
         dispatch = begun[(begun["actor"] == crash.actor) & (begun["start_s"] <= crash.time_s)]
-        mine = (uploads["edge"] == crash.edge) & (uploads["round"] == dispatch["round"].max())
+        number = dispatch["round"].max()
+        if ((reported["actor"] == crash.actor) & (reported["round"] == number)).any():
+            continue
+        mine = (uploads["edge"] == crash.edge) & (uploads["round"] == number)
         gone += int(mine.sum())
     return gone
 
