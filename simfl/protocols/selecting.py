@@ -94,6 +94,11 @@ class _Odd:
             self.first_s = now_s
         self.odd += odd
 
+    def told(self, kind: str, message: str) -> Iterator[Notice]:
+        """A warning with this count, if there is anything to warn of."""
+        if self.odd:
+            yield notice(kind, message, self.odd, self.first_s)
+
 
 @dataclass(frozen=True)
 class _Oddities:
@@ -144,36 +149,42 @@ class Selecting:
     @property
     def warnings(self) -> list[Notice]:
         """Warnings of rounds with few clients (available or chosen), no choice, or long waits."""
+        return [*self._odd(), *self._mostly_waiting()]
+
+    def _odd(self) -> Iterator[Notice]:
+        """The warnings of rounds and choices that were counted as odd."""
         starved, none = self._oddities.starved, self._oddities.no_choice
-        small, large, absent = self._oddities.small, self._oddities.large, self._oddities.absent
-        found = []
-        if starved.odd:
-            message = f"{starved.odd} of {starved.rounds} rounds found fewer clients than they"
-            message += " wanted: too few were available"
-            found.append(notice("starved_rounds", message, starved.odd, starved.first_s))
-        if small.odd:
-            message = f"in {small.odd} of {small.rounds} rounds the selection chose fewer clients"
-            message += " than its count or share of the available ones"
-            found.append(notice("small_rounds", message, small.odd, small.first_s))
-        if large.odd:
-            message = f"in {large.odd} of {large.rounds} rounds the selection chose more clients"
-            message += " than its count or share of the available ones"
-            found.append(notice("large_rounds", message, large.odd, large.first_s))
-        if absent.odd:
-            message = f"{absent.odd} of {absent.rounds} client rounds began with clients that were"
-            message += " away, had crashed or had too low a battery"
-            found.append(notice("dispatched_absent", message, absent.odd, absent.first_s))
+        yield from starved.told(
+            "starved_rounds",
+            f"{starved.odd} of {starved.rounds} rounds found fewer clients than they wanted: too"
+            " few were available",
+        )
+        for kind, odd, how_many in (
+            ("small_rounds", self._oddities.small, "fewer"),
+            ("large_rounds", self._oddities.large, "more"),
+        ):
+            yield from odd.told(
+                kind,
+                f"in {odd.odd} of {odd.rounds} rounds the selection chose {how_many} clients than"
+                " its count or share of the available ones",
+            )
+        absent, unasked = self._oddities.absent, self._oddities.no_losses
+        yield from absent.told(
+            "dispatched_absent",
+            f"{absent.odd} of {absent.rounds} client rounds began with clients that were away, had"
+            " crashed or had too low a battery",
+        )
         if 2 * none.odd > none.rounds:
-            message = f"in {none.odd} of {none.rounds} choices the selection had no choice: no"
-            message += " more clients were available and free than it had to choose"
-            found.append(notice("no_choice", message, none.odd, none.first_s))
-        unasked = self._oddities.no_losses
-        if unasked.odd:
-            who = named(self._selection, "decide")
-            message = f"in {unasked.odd} of {unasked.rounds} choices {who} read last_loss, which"
-            message += " no client reports"
-            found.append(notice("no_losses", message, unasked.odd, unasked.first_s))
-        return [*found, *self._mostly_waiting()]
+            yield from none.told(
+                "no_choice",
+                f"in {none.odd} of {none.rounds} choices the selection had no choice: no more"
+                " clients were available and free than it had to choose",
+            )
+        yield from unasked.told(
+            "no_losses",
+            f"in {unasked.odd} of {unasked.rounds} choices {named(self._selection, 'decide')} read"
+            " last_loss, which no client reports",
+        )
 
     def dispatched(self, clients: IntArray) -> None:
         """Notes clients whom a protocol dispatches now, and which of them could not be selected."""
