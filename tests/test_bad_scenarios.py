@@ -343,6 +343,12 @@ BAD: list[Bad] = [
         "found 5, accepted: at most 4, the number of clients",
     ),
     Bad(
+        "more in flight than the population",
+        {"protocol": {"name": "asynchronous", "concurrency": 5}},
+        "protocol.concurrency",
+        "found 5, accepted: at most 4, the number of clients",
+    ),
+    Bad(
         "a part of one epoch",
         {"algorithm.local.partial": {"clients": 0.5}, "algorithm.local.epochs": 1},
         "algorithm.local.partial",

@@ -198,7 +198,7 @@ def check_selection(scenario: Scenario, selection: Selection, protocol: Protocol
 def check_count(
     scenario: Scenario, selection: Selection, protocol: Protocol, edge: IntArray
 ) -> None:
-    """Raises `ScenarioError` if more clients are selected or waited for than any server has.
+    """Raises `ScenarioError` if more clients are selected, waited for or in flight than there are.
 
     Also if a round of some server needs more updates than it has or selects clients. `edge` is each
     client's edge server.
@@ -215,6 +215,9 @@ def check_count(
     wait_for = getattr(protocol, "wait_for", None)
     if isinstance(wait_for, WaitFor):
         counts["protocol", "wait_for", "clients"] = wait_for.clients
+    in_flight = getattr(protocol, "concurrency", None)
+    if isinstance(in_flight, int) and not protocol.hierarchical:
+        counts["protocol", "concurrency"] = in_flight
     patience = getattr(protocol, "patience", None)
     for keys, count in counts.items():
         if count is not None and count > most:
