@@ -49,7 +49,7 @@ from papers_picture import PICTURE
 
 from paper import Paper, check_claims
 from paper.claims import ABOUT, in_words, metric
-from paper.results import PLAN, RESULTS, read_results
+from paper.results import CELL, PLAN, RESULTS, read_results
 from paper.tables import END, across, beside, markdown
 
 ROOT = Path(__file__).parents[1]
@@ -189,10 +189,10 @@ def summary() -> str:
     """A row per exhibit and scale that has results."""
     rows = []
     for paper in map(paper_of, PAPERS):
-        found = read_results(RESULTS / f"{paper.name}.csv")
         for name, exhibit in paper.exhibits.items():
+            found = _rows(paper, name)
             for scale in SCALES:
-                values = found[(found["exhibit"] == name) & (found["scale"] == scale)]
+                values = found[found["scale"] == scale]
                 if values.empty:
                     continue
                 checked = check_claims(paper.claims, name, values)
@@ -251,9 +251,10 @@ def plan(papers: Sequence[str]) -> str:
     planned = planned[planned["paper"].isin(papers)]
     rows = []
     for (paper, exhibit, scale), own in planned.groupby(["paper", "exhibit", "scale"], sort=False):
-        found = read_results(RESULTS / f"{paper}.csv")
-        found = found[(found["exhibit"] == exhibit) & (found["scale"] == scale)]
-        share = _share_run(own, found, paper_of(str(paper)).exhibits[str(exhibit)].means_over)
+        declared = paper_of(str(paper))
+        found = _rows(declared, str(exhibit))
+        found = found[found["scale"] == scale]
+        share = _share_run(own, found, declared.exhibits[str(exhibit)].means_over)
         run = np.rint(share * own["seeds"]).astype(int)
         left = float((own["core_hours"] * (1 - share)).sum())
         rows.append(
@@ -275,16 +276,14 @@ def not_run(paper: Paper) -> str:
     file = RESULTS / "plan.csv"
     planned = pd.read_csv(file) if file.exists() else pd.DataFrame(columns=PLAN)
     planned = planned[planned["paper"].eq(paper.name) & planned["scale"].eq(SCALES[0])]
-    found = read_results(RESULTS / f"{paper.name}.csv")
     rows = []
     for name, exhibit in paper.exhibits.items():
-        smaller = [
-            one for one in SCALES if ((found["exhibit"] == name) & (found["scale"] == one)).any()
-        ]
+        found = _rows(paper, name)
+        smaller = [one for one in SCALES if (found["scale"] == one).any()]
         if exhibit.part_of:
             continue
         own = planned[planned["exhibit"] == name]
-        values = found[(found["exhibit"] == name) & (found["scale"] == SCALES[0])]
+        values = found[found["scale"] == SCALES[0]]
         left = own["core_hours"] * (1 - _share_run(own, values, exhibit.means_over))
         missing = _missing(paper, name, own, values) if len(values) else "all of it"
         if not missing:
@@ -370,11 +369,21 @@ def _asked(paper: Paper, words: Sequence[str]) -> tuple[str, pd.DataFrame, str, 
     if name not in paper.exhibits:
         raise ValueError(f"{paper.name}: no exhibit {name!r}; it has {', '.join(paper.exhibits)}")
     options = dict(one.split("=", 1) for one in words[1:] if "=" in one)
-    found = read_results(RESULTS / f"{paper.name}.csv")
-    found = found[found["exhibit"] == name]
+    found = _rows(paper, name)
     there = [one for one in SCALES if (found["scale"] == one).any()]
     scale = options.get("scale", there[0] if there else SCALES[0])
     return name, found[found["scale"] == scale], scale, options
+
+
+def _rows(paper: Paper, exhibit: str) -> pd.DataFrame:
+    """An exhibit's rows: its own, and those that it borrows of cells that it does not have."""
+    found = read_results(RESULTS / f"{paper.name}.csv")
+    own, borrows = found[found["exhibit"] == exhibit], paper.exhibits[exhibit].borrows
+    if borrows is None:
+        return own
+    cells, borrowed = pd.MultiIndex.from_frame(own[CELL[1:]]), borrows(found)
+    lacking = ~pd.MultiIndex.from_frame(borrowed[CELL[1:]]).isin(cells)
+    return pd.concat([own, borrowed[lacking]], ignore_index=True)
 
 
 def _head(paper: Paper, name: str, scale: str, values: pd.DataFrame) -> str:

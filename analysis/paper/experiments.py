@@ -67,6 +67,7 @@ class Exhibit:
     The values have the columns data, name, seed, figure, value; `figure` is what was measured.
     `part_of`: the exhibit that this is a part of: its values are recorded there, and judged by its
     claims (None: it is whole).
+    `borrows` picks those of all the paper's rows that show this exhibit, too.
     `published` gives the paper's cells of a figure by (data, name), as the paper prints them.
     `size` says for the head of its tables how large it is, where that is not the scale's `reduced`.
     `compares`: its figures of a run are about the other runs of the seed, too, so that nothing is
@@ -77,6 +78,7 @@ class Exhibit:
     title: str
     show: Callable[[Study], pd.DataFrame]
     part_of: str | None = None
+    borrows: Callable[[pd.DataFrame], pd.DataFrame] | None = None
     published: Callable[[str], Mapping[tuple[str, str], str]] | None = None
     size: str = ""
     compares: bool = False

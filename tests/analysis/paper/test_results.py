@@ -250,6 +250,29 @@ def test_seeds_are_told_by_data_set_where_they_differ(page: Path) -> None:
     assert "digits: 2 seeds, mnist: 5 seeds; at the paper's size" in pages.filled(page)
 
 
+def test_an_exhibit_shows_the_runs_of_another(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it has no rows of its own; what neither has is not run."""
+
+    def of_table1(rows: pd.DataFrame) -> pd.DataFrame:
+        return rows[rows["exhibit"] == "table1"]
+
+    paper = pages.paper_of("a_paper")
+    shown = replace(paper.exhibits["table3"], borrows=of_table1)
+    paper = replace(paper, exhibits={**paper.exhibits, "table3": shown})
+    monkeypatch.setattr(pages, "paper_of", lambda name: paper)
+    own = values(("a", 0, 0.7))
+    write_results(page.parent / "a_paper.csv", "table3", "paper", own)
+    blocks = ("results: table3", "not_run", "plan: a_paper", "summary")
+    page.write_text("\n".join(f"<!-- {one} -->\n<!-- end -->\n" for one in blocks), "utf-8")
+
+    text = pages.filled(page)
+
+    assert "| a      | 0.750 ± 0.071 |" in text and "| b      | 0.450 ± 0.071 |" in text
+    assert "| Table 3 | digits: a, b (2 of 5 seeds run)        | paper       | 12.0  " in text
+    assert "| a_paper | table3  | paper | 4 of 10 | 20.0       | 12.0 |" in text
+    assert "| A paper | Table 3 | paper | 2 cell(s): 2 seeds " in text
+
+
 def test_what_version_one_had_is_shown_as_it_was_kept(
     page: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
