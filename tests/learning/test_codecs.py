@@ -149,6 +149,31 @@ def test_a_codec_of_ones_own_gives_back_what_it_was_given() -> None:
         coded(Forgetful(), values())
 
 
+class Rewriting(ValueCodec):
+    """Says something else than it was given: finite numbers, and no exact zeros."""
+
+    def code(self, values: Parameters, sent: int, generator: torch.Generator) -> Parameters:
+        """NaN and infinities are 0, and 0.5 is added to everything."""
+        return {name: one.nan_to_num(0.0, 0.0, 0.0) + 0.5 for name, one in values.items()}
+
+
+@pytest.mark.parametrize("lost", [torch.nan, torch.inf, -torch.inf])
+def test_a_codec_of_ones_own_hides_no_divergence(lost: float) -> None:
+    """Otherwise a run that diverges would go on with made-up values."""
+    diverged = values()
+    diverged["bias"][3] = lost
+    with pytest.raises(PartMisbehaves, match=r"Rewriting\.code: bias gave 0\.5, accepted: NaN"):
+        coded(Rewriting(), diverged)
+
+
+def test_a_codec_of_ones_own_may_change_zeros_only_of_whole_messages() -> None:
+    """Noise on a channel is one; but zeros of a message of a part may be masked."""
+    noisy = coded(Rewriting(), values())
+    assert bool((noisy["weight"][::4] == 0.5).all())
+    with pytest.raises(PartMisbehaves, match=r"weight gave 0\.5, accepted: 0 for an exact zero"):
+        decoded(Rewriting(), values(), 4 * 1007, 0)
+
+
 def job(client: int, codec: ValueCodec | None, recipe: Recipe, **settings: object) -> LocalJob:
     """A client's job from the initial weights of the model that has BatchNorm."""
     start = network("bn_mlp").initial(0)

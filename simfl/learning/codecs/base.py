@@ -24,6 +24,6 @@ class ValueCodec(ABC):
 
         A pure function of its arguments: randomness comes only from `generator`, the message's own
         generator on the CPU. `sent` is the number of values that the message was priced for, fewer
-        than all if the algorithm sends a part. Exact zeros must stay zero: the algorithm may have
-        masked these values. A NaN or an infinity must not become finite.
+        than all if the algorithm sends a part; then exact zeros must stay zero, as the algorithm
+        may have masked these values. A NaN or an infinity must not become finite.
         """

@@ -40,7 +40,8 @@ def decoded(codec: ValueCodec, values: Parameters, raw_bytes: int, seed: int) ->
     """
     if not values:
         return {}
-    sent = min(raw_bytes // BYTES_PER_VALUE, sum(tensor.numel() for tensor in values.values()))
+    held = sum(tensor.numel() for tensor in values.values())
+    sent = min(raw_bytes // BYTES_PER_VALUE, held)
     generator = torch.Generator().manual_seed(_own(seed))
     if not is_users_own(codec):
         given = codec.code(values, sent, generator)
@@ -49,7 +50,7 @@ def decoded(codec: ValueCodec, values: Parameters, raw_bytes: int, seed: int) ->
     copies = {name: tensor.clone() for name, tensor in values.items()}
     with at_work(codec, "code"):
         given = codec.code(copies, sent, generator)
-    _check(codec, given, values)
+    _check(codec, given, values, part=sent < held)
     return {name: given[name] for name in values}
 
 
@@ -78,7 +79,7 @@ def _own(seed: int) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
-def _check(codec: ValueCodec, given: object, values: Mapping[str, Tensor]) -> None:
+def _check(codec: ValueCodec, given: object, values: Mapping[str, Tensor], *, part: bool) -> None:
     if not isinstance(given, Mapping):
         raise misbehaves(codec, "code", given, "tensors by name")
     for name, like in values.items():
@@ -89,3 +90,12 @@ def _check(codec: ValueCodec, given: object, values: Mapping[str, Tensor]) -> No
             said = f"{tuple(found.shape)} {found.dtype} on {found.device}"
             wanted = f"{tuple(like.shape)} {like.dtype} on {like.device}"
             raise misbehaves(codec, f"code: {name}", said, wanted)
+        finite = like.isfinite()
+        mended = found.isfinite() & ~finite
+        if bool(mended.any()):
+            asked = "NaN and infinite values that do not become finite"
+            raise misbehaves(codec, f"code: {name}", found[mended][0], asked)
+        made_up = (like == 0) & (found != 0)
+        if part and bool(finite.all()) and bool(made_up.any()):
+            asked = "0 for an exact zero, which the algorithm may have masked"
+            raise misbehaves(codec, f"code: {name}", found[made_up][0], asked)
