@@ -7,7 +7,7 @@ neither does equality: the reason's name replaces the verdict.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,6 +106,8 @@ _COSTS = (
     "bytes",
     "backhaul_bytes",
 )
+_SETTLED = (*_COSTS, "versions", "merged_updates", "client_rounds")
+"""What any seed may cost or count alike."""
 _BY_WHAT_IS_LEARNED = ("accuracy reached", "loss reached", "plateau")
 """How the reasons begin of runs that ended by what they had learned."""
 
@@ -272,37 +274,68 @@ def _too_coarse(runs: pd.DataFrame, metric: str) -> list[str]:
     ]
 
 
-def learned_step(runs: pd.DataFrame, metric: str) -> float:
-    """How much a figure that depends on what is learned changes at least (`few_test_examples.py`).
+def least_step(runs: pd.DataFrame, metric: str, study: pd.DataFrame | None = None) -> float:
+    """How much a figure changes at least, if it moves in steps (`few_test_examples.py`).
 
-    For an accuracy that is one test example (`step_of`). Other figures move in steps too, such as
-    the version that met a target: the smallest difference between two of these runs. 0 if all of
-    them have the same value or the same loss.
+    For an accuracy that is one test example (`step_of`). Other figures move in steps too: the
+    version that met a target, the highest staleness, bytes where the number of messages varies. For
+    a figure that depends on what is learned, it is the smallest difference between two of these
+    `runs`, and 0 if all of them have the same value or the same loss. For any other one that moves
+    in steps (`_moves_in_steps`), it is the smallest difference between seeds of one setting in the
+    whole `study` (by default these runs), and 0 if no seed changes it.
     """
     step = step_of(runs, metric)
-    if step or metric not in runs or "loss" not in runs or not SIZED_ONLY.touches(runs, metric):
+    if step or metric not in runs:
         return step
-    values = np.unique(runs[metric].dropna().to_numpy(dtype=float))
-    gaps = np.diff(values[np.isfinite(values)])
-    gaps = gaps[gaps > ROUNDING * np.abs(values).max(initial=0.0)]
-    moves = gaps.size > 0 and differ(runs["loss"].to_numpy(dtype=float)[None])
-    return float(gaps.min()) if moves else 0.0
+    if SIZED_ONLY.touches(runs, metric):
+        known = "loss" in runs and differ(runs["loss"].to_numpy(dtype=float)[None])
+        return _smallest_gap([runs[metric]]) if known else 0.0
+    every = runs if study is None else study
+    if "point" not in every:
+        return 0.0
+    seeds = [own.dropna() for _, own in every.groupby("point")[metric]]
+    return _smallest_gap(seeds) if _moves_in_steps(metric, seeds) else 0.0
+
+
+def _moves_in_steps(metric: str, seeds: Sequence[pd.Series[float]]) -> bool:
+    """Whether a figure agrees for some seeds of a setting and differs for others.
+
+    In any setting; seconds and joules in the same one, as without noise all seeds take as long. For
+    other figures, differences that are the same in all pairs are exact.
+    """
+    agree = [own.nunique() < len(own) for own in seeds]
+    vary = [own.nunique() > 1 for own in seeds]
+    if metric.endswith(("_s", "_j")):
+        return any(one and other for one, other in zip(agree, vary, strict=True))
+    return any(agree) and any(vary)
+
+
+def _smallest_gap(groups: Iterable[pd.Series[float]]) -> float:
+    """The smallest difference within any group of values, beyond rounding; 0 if there is none."""
+    smallest = []
+    for group in groups:
+        values = np.unique(group.dropna().to_numpy(dtype=float))
+        values = values[np.isfinite(values)]
+        gaps = np.diff(values)
+        smallest += gaps[gaps > ROUNDING * np.abs(values).max(initial=0.0)].tolist()
+    return float(min(smallest, default=0.0))
 
 
 def _agreeing(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
-    """A sentence about learned figures that agree for seeds that learned different models.
+    """A sentence about figures that agree for seeds whose runs are not alike.
 
     Those that move in steps are not among them: they get the interval of `few_test_examples.py`.
+    Costs are not, either: a protocol may send as many bytes with any seed.
     """
-    if "loss" not in runs or "point" not in runs:
-        return []
     found, fewest = [], []
     for metric in metrics:
-        if metric not in runs or not SIZED_ONLY.touches(runs, metric):
+        if metric not in runs or "point" not in runs or least_step(runs, metric):
             continue
-        if learned_step(runs, metric):
+        learned = SIZED_ONLY.touches(runs, metric)
+        beside = "loss" if learned else "time_s"
+        if beside not in runs or (metric in _SETTLED and not learned):
             continue
-        known = runs[runs[metric].notna() & runs["loss"].notna()]
+        known = runs[runs[metric].notna() & runs[beside].notna()]
         if is_yes_or_no(metric, known[metric].to_numpy(dtype=float)):
             continue
         counts = [
@@ -310,7 +343,7 @@ def _agreeing(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
             for _, own in known.groupby("point")
             if len(own) > 1
             and own[metric].nunique() == 1
-            and differ(own["loss"].to_numpy(dtype=float)[None])
+            and differ(own[beside].to_numpy(dtype=float)[None])
         ]
         if counts:
             found.append(metric)

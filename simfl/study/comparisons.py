@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from simfl.study.comparable import CAVEATS, learned_step
+from simfl.study.comparable import CAVEATS, least_step
 from simfl.study.effect_size import effect_interval, effect_size
 from simfl.study.few_test_examples import ROUNDING, deviation_of_equals, differ
 from simfl.study.figures import is_yes_or_no
@@ -61,7 +61,7 @@ def paired_differences(
 
     - seeds, pairs, baseline_mean, mean, difference (level - baseline);
     - ci_low and ci_high: Student's interval with `confidence`. For a yes-or-no figure,
-      `yes_or_no.of_difference`; for a figure that moves in steps (`comparable.learned_step`) and
+      `yes_or_no.of_difference`; for a figure that moves in steps (`comparable.least_step`) and
       whose difference is the same in all pairs although their models differ, the interval of
       `few_test_examples.py`;
     - relative (difference / |baseline_mean|), relative_low and relative_high (Fieller's interval;
@@ -129,7 +129,7 @@ def paired_differences(
         apart = [one for one, of in texts if one.part(of_levels(of, both).loc[kept])]
         compared = pairs if reached and not (apart or diverged) else pairs.iloc[:0]
         yes_or_no = is_yes_or_no(metric, compared.to_numpy(dtype=float))
-        step = 1.0 if yes_or_no else learned_step(table[table[factor].isin(both)], metric)
+        step = 1.0 if yes_or_no else least_step(table[table[factor].isin(both)], metric, table)
         if step and "loss" in runs and not yes_or_no and len(compared):
             losses = of_levels(by_level(runs, "loss"), both).loc[kept].to_numpy(dtype=float)
             step = step if differ(losses) else 0.0

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import special
 
 from simfl.common.arrays import FloatArray, IntArray
-from simfl.study.comparable import caveat, learned_step
+from simfl.study.comparable import caveat, least_step
 from simfl.study.comparisons import all_the_same, half_width, replications
 from simfl.study.few_test_examples import ROUNDING, differ
 from simfl.study.figures import Bounds, is_yes_or_no
@@ -46,7 +46,7 @@ def main_effects(
         # Sums in a different order differ in their last bits.
         size = blocks.abs().max(axis=1)
         effects = replications(effects.where(effects.abs().gt(ROUNDING * size, axis=0), 0.0))
-        step = learned_step(table, metric) * math.sqrt(len(effects) / len(blocks))
+        step = least_step(table, metric) * math.sqrt(len(effects) / len(blocks))
         if step and "loss" in table:
             losses = table.pivot(index=others, columns=factor, values="loss").loc[blocks.index]
             step = step if differ(losses.to_numpy(dtype=float)) else 0.0

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from simfl.common.arrays import FloatArray
-from simfl.study.comparable import CAVEATS, learned_step
+from simfl.study.comparable import CAVEATS, least_step
 from simfl.study.comparisons import CONFIDENCE, half_width
 from simfl.study.few_test_examples import differ
 from simfl.study.figure_text import R2
@@ -60,7 +60,7 @@ def point_means(
     tasks_differ = TASK in table and (table[TASK] == "regression").nunique() > 1
     # A table of one's own may have runs without a seed.
     seeds = table["seed"].nunique() if "seed" in table else table.groupby("point").size().max()
-    steps = {metric: learned_step(judged(table, metric), metric) for metric in metrics}
+    steps = {metric: least_step(judged(table, metric), metric) for metric in metrics}
     for point, runs in table.groupby("point", sort=True):
         row = {"point": point, **{name: runs[name].iloc[0] for name in factors}}
         row["runs"] = len(completed(runs))

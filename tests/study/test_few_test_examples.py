@@ -127,6 +127,70 @@ def test_answers_of_a_seeds_settings_that_agree_are_no_certainty() -> None:
     assert (one["difference"], one["verdict"]) == (0.5, "undecided")
 
 
+def _timed(figure: str, *settings: list[float]) -> pd.DataFrame:
+    """Settings 0, 1, ... of runs that learn nothing, whose seconds differ."""
+    rows = [
+        (point, seed, value)
+        for point, values in enumerate(settings)
+        for seed, value in enumerate(values)
+    ]
+    table = pd.DataFrame(rows, columns=["point", "seed", figure])
+    beside = {"time_s": np.linspace(10.0, 20.0, len(rows))} if figure != "time_s" else {}
+    return table.assign(
+        rule=table["point"], status="completed", reason="versions reached", loss=np.nan, **beside
+    )
+
+
+def test_counts_that_agree_may_be_one_more_with_other_seeds() -> None:
+    """Highest staleness of three seeds each; it was "higher" by 1 ±0 with p = 0."""
+    figure = "staleness_distribution.highest"
+    runs = _timed(figure, [4.0] * 3, [5.0] * 3, [6.0, 6.0, 7.0])
+
+    (first, *_) = point_means(runs, ["rule"], [figure]).to_dict("records")
+    (second, third) = paired_differences(runs, figure, "rule", 0).to_dict("records")
+    effects = main_effects(runs[runs["rule"] < 2], figure, ["rule"])
+    of_three = main_effects(runs, figure, ["rule"]).set_index("level")["ci"]
+
+    half = 4.302653 * 0.5 / math.sqrt(3.0)
+    assert first[f"{figure}_ci"] == pytest.approx(half)
+    assert (second["difference"], second["verdict"]) == (1.0, "undecided")
+    assert second["ci_high"] == pytest.approx(1.0 + math.sqrt(2.0) * half)
+    assert third["verdict"] == "higher" and third["p_value"] > 0.0
+    assert effects["ci"].tolist() == [0.0, 0.0] and of_three[0] > 0.0
+
+
+def test_seconds_without_noise_are_exact() -> None:
+    """All seeds take as long in one setting, others with noise do not; nor do joules."""
+    for figure in ("time_s", "waiting.idle_energy_j"):
+        runs = _timed(figure, [5.0] * 3, [5.5, 6.5, 7.25])
+        (first, second) = point_means(runs, ["rule"], [figure]).to_dict("records")
+        assert first[f"{figure}_ci"] == 0.0 and second[f"{figure}_ci"] > 0.0
+
+    ties = _timed("time_s", [5.0] * 3, [5.5, 5.5, 7.5])
+    (first, _) = point_means(ties, ["rule"], ["time_s"]).to_dict("records")
+    assert first["time_s_ci"] == pytest.approx(4.302653 * 1.0 / math.sqrt(3.0))
+
+
+def test_a_difference_that_all_pairs_have_is_exact() -> None:
+    """Seeds move a figure that never agrees, and a setting adds 2 to each."""
+    runs = _timed("staleness", [1.5, 2.25, 3.0], [3.5, 4.25, 5.0])
+    (one,) = paired_differences(runs, "staleness", "rule", 0).to_dict("records")
+    assert (one["ci_low"], one["ci_high"], one["verdict"]) == (2.0, 2.0, "higher")
+
+
+def test_counts_that_all_seeds_agree_in_are_named() -> None:
+    """As no step is known; costs are not meant, nor runs that are alike."""
+    asked = ["staleness", "bytes"]
+    runs = _timed("staleness", [0.0] * 3, [1.5] * 3).assign(bytes=1000)
+
+    assert caveat_sentences(runs, asked) == [
+        "staleness: ±0 means that these seeds agree, not that others would: if 3 seeds agree, up"
+        " to 63 % of all may differ (95 %)"
+    ]
+    assert caveat_sentences(runs.assign(time_s=10.0), asked) == []
+    assert caveat_sentences(_timed("staleness", [0.0] * 3, [1.5, 1.5, 2.0]), asked) == []
+
+
 def test_figures_that_all_seeds_agree_in_are_named() -> None:
     """A target that is met in the same version by three different models; seconds that no model
     decides are not meant, nor is one model."""
