@@ -612,6 +612,42 @@ def test_data_of_one_class_are_warned_of(tmp_path: Path, classes: int, count: in
     assert sum(one.kind == "one_class" for one in found) == count
 
 
+@pytest.mark.parametrize(("rows_per_owner", "owners_left_out"), [(1, True), (4, False)])
+def test_owners_of_one_row_each_are_perhaps_records(
+    tmp_path: Path, rows_per_owner: int, owners_left_out: bool
+) -> None:
+    """Fewer clients than owners is usual, but then a client has several rows."""
+    rows = "".join(f"{row},{row // rows_per_owner},{row % 2}\n" for row in range(80))
+    (tmp_path / "rows.csv").write_text("x,owner,kind\n" + rows)
+    data = {"name": "csv", "path": str(tmp_path / "rows.csv"), "label": "kind", "owner": "owner"}
+
+    found = foreseen(
+        assemble(small(data={**data, "partition": "natural"}, population={"clients": 4}))
+    )
+
+    told = [one.message for one in found if one.kind == "unused_rows"]
+    few = "of 64 owners with hardly more than one each, few take part"
+    assert told == [f"60 of 64 training examples belong to no client: {few}"] * owners_left_out
+
+
+def test_columns_that_differ_in_most_rows_are_warned_of(tmp_path: Path) -> None:
+    """Each value is an input of the model; left out, nothing is told."""
+    rows = "".join(f"{row},r{row},{row % 2}\n" for row in range(80))
+    (tmp_path / "rows.csv").write_text("x,record,kind\n" + rows)
+    data = {"name": "csv", "path": str(tmp_path / "rows.csv"), "label": "kind", "partition": "iid"}
+
+    told = [
+        one.message
+        for settings in (data, {**data, "leave_out": ["record"]})
+        for one in foreseen(assemble(small(data=settings, population={"clients": 4})))
+        if one.kind == "scattered_columns"
+    ]
+
+    assert told == [
+        "64 of the 65 features are single values of columns that differ in most rows: record (64)"
+    ]
+
+
 @pytest.mark.parametrize(("target", "count"), [("2.5", 1), ("{row}.5", 0)])
 def test_a_test_set_without_spread_is_warned_of(tmp_path: Path, target: str, count: int) -> None:
     """R^2 divides by it."""

@@ -209,8 +209,9 @@ def partition(
 
             drawn = save_partition(*shown, out)
         print_partition(*shown)
-        if dealt.data.unused:
-            say(f"warning: {dealt.data.about_unused}")
+        for message in (dealt.data.about_unused, dealt.data.about_scattered):
+            if message:
+                say(f"warning: {message}")
         if out is not None:
             say(f"figure: {drawn}")
 

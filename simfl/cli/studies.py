@@ -109,8 +109,7 @@ def study(
         for line in (*unfinished, *unreadable):
             say(f"simfl: {line}", err=True)
         if not quiet:
-            rest = f"; {missing} runs are missing" if missing else _others(loaded)
-            say(f"study folder: {folder}{rest}")
+            say(f"study folder: {folder}{_rest(loaded, missing, len(unreadable))}")
     if missing or unreadable:
         raise typer.Exit(FAILED)
 
@@ -129,8 +128,12 @@ def _answer(study: Study, loaded: LoadedStudy, *, quiet: bool) -> None:
         print_answers(study, loaded)
 
 
-def _others(loaded: LoadedStudy | None) -> str:
-    """How many runs of a whole study's folder are none of its own: of settings it had before."""
+def _rest(loaded: LoadedStudy | None, missing: int, unreadable: int) -> str:
+    """How many runs a study lacks; of a whole one, how many of its folder are none of its own."""
+    if missing:
+        return f"; {missing} {'run is' if missing == 1 else 'runs are'} missing"
+    if unreadable:
+        return f"; {unreadable} {'run is' if unreadable == 1 else 'runs are'} damaged"
     if loaded is None:
         return ""
     own = {Path(one).name for runs in (loaded.table, loaded.drawn) for one in runs["folder"]}

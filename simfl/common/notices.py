@@ -113,8 +113,8 @@ ADVICE = {
         " theirs), as SCAFFOLD does; nothing is wrong if clients compute it from what they have"
     ),
     "unused_rows": (
-        "give every row to a client, or say in the study that settings train on different amounts"
-        " of data"
+        "give every row to a client (by an owner column that names owners, not records), or say"
+        " in the study that settings train on different amounts of data"
     ),
     "no_choice": (
         "selections without a choice cannot differ: use the protocol's wait_for above the"
@@ -161,6 +161,10 @@ ADVICE = {
     "unused_columns": (
         "name them under data.leave_out if you mean this, or under data.categorical or"
         " data.numeric, which must list all columns of their kind"
+    ),
+    "scattered_columns": (
+        "name them under data.leave_out (numbers of records, dates, free text), or give numbers"
+        " instead: messages and computation are those of a model with all these inputs"
     ),
     "untrained_classes": (
         "use more clients, or a partition that distributes examples of every class (`simfl"

@@ -60,6 +60,9 @@ PARTITION = ("data", "partition")
 MOST_UNUSED = 0.05
 """Up to this share of the training rows may belong to no client, as by rounding."""
 
+TINY_OWNERS = 0.5
+"""From this many owners per training example on, `owner` may be a number of a record."""
+
 LEAST_UNTRAINED = 0.01
 """Rare tokens of a text may be tested but not trained: they hardly change the accuracy."""
 
@@ -89,6 +92,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _selection_without_losses,
         _meaningless_delta,
         _unused_columns,
+        _scattered_columns,
         _unused_rows,
         _untrained_classes,
         _labels_with_gaps,
@@ -292,14 +296,26 @@ def _unused_columns(simulation: Simulation) -> list[Notice]:
     return [notice("unused_columns", data.about_unused, found)] if found else []
 
 
+def _scattered_columns(simulation: Simulation) -> list[Notice]:
+    """Columns of a table whose values are nearly all different."""
+    data = simulation.partitioned.data
+    found = len(data.scattered)
+    return [notice("scattered_columns", data.about_scattered, found)] if found else []
+
+
 def _unused_rows(simulation: Simulation) -> list[Notice]:
-    """Training rows that a user's own partition gives to nobody."""
-    unused = simulation.partitioned.unassigned
+    """Training rows that a user's own partition, or one by tiny owners, gives to nobody."""
+    unused, owners = simulation.partitioned.unassigned, simulation.partitioned.data.natural
     rows = unused + int(simulation.partitioned.num_examples.sum())
-    partition = simulation.parts.get(PARTITION)
-    if not unused or not is_users_own(partition) or unused <= MOST_UNUSED * rows:
-        return []
     message = f"{unused} of {rows} training examples belong to no client"
+    if simulation.scenario.data.partition.name == "natural" and owners is not None:
+        count = np.unique(owners).size
+        message += f": of {count} owners with hardly more than one each, few take part"
+        meant = count < TINY_OWNERS * owners.size
+    else:
+        meant = not is_users_own(simulation.parts.get(PARTITION))
+    if meant or unused <= MOST_UNUSED * rows:
+        return []
     return [notice("unused_rows", message, unused)]
 
 

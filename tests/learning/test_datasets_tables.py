@@ -107,6 +107,51 @@ def test_columns_that_nobody_named_are_known(
     assert data.unused == unused
 
 
+@pytest.mark.parametrize("kind", [Csv, Parquet])
+def test_columns_that_differ_in_most_rows_are_known(tmp_path: Path, kind: type[Table]) -> None:
+    """Numbers of records and dates; not names that several rows share, nor a column left out."""
+    rows = pd.DataFrame(
+        {
+            "x": np.linspace(0.0, 1.0, 60),
+            "record": [f"r{place}" for place in range(60)],
+            "town": [f"t{place % 20}" for place in range(60)],
+            "day": pd.date_range("2020-01-01", periods=60),
+            "y": ["u", "v"] * 30,
+        }
+    )
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    rows.to_parquet(tmp_path / "rows.parquet")
+    path = f"rows.{kind.__name__.lower()}"
+
+    data = kind(path, "y").load(tmp_path, 1)
+    without = kind(path, "y", leave_out=("record", "day")).load(tmp_path, 1)
+
+    train = len(data.train)
+    assert data.scattered == {"record": train, "day": train}
+    assert data.about_scattered == (
+        f"{2 * train} of the {data.input_shape[0]} features are single values of columns that"
+        f" differ in most rows: record ({train}), day ({train})"
+    )
+    assert without.about_scattered == "" and not without.scattered
+
+
+def test_a_column_of_numbers_as_text_is_no_category(tmp_path: Path) -> None:
+    """Each would be a feature. A few numbers may be categories, and `numeric` reads all."""
+    numbers = [f"{place / 7:.4f}" for place in range(60)]
+    rows = pd.DataFrame({"a": numbers, "few": ["0", "1", "2"] * 20, "y": ["u", "v"] * 30})
+    rows.to_parquet(tmp_path / "rows.parquet")
+
+    with pytest.raises(
+        ValueError, match=r"column 'a' has numbers stored as text, such as '0.0000'"
+    ):
+        Parquet("rows.parquet", "y").load(tmp_path, 1)
+
+    as_number = Parquet("rows.parquet", "y", numeric=("a",)).load(tmp_path, 1)
+    assert as_number.input_shape == (4,)
+    with pytest.raises(ValueError, match="label: column 'a' has numbers stored as text"):
+        Parquet("rows.parquet", "a").load(tmp_path, 1)
+
+
 def test_a_share_is_held_out_of_every_class(tmp_path: Path) -> None:
     """By the seed; owners stay with their rows."""
     rows = pd.DataFrame({"x": np.arange(100.0), "y": np.repeat([3, 7], 50), "o": np.arange(100)})

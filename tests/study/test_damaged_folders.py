@@ -208,6 +208,16 @@ def test_the_folder_of_another_study_is_refused(folder: Path) -> None:
     )
 
 
+def test_a_run_that_lost_its_table_is_no_run_of_other_settings(folder: Path) -> None:
+    """It is named, and the last line counts it as damaged."""
+    (first_run(folder) / "rounds.parquet").unlink()
+
+    result = command("study", folder / "tiny.yaml", "--out", folder / "out", "--collect")
+
+    assert result.exit_code == 1 and "rounds.parquet" in result.stderr
+    assert result.stdout.endswith("; 1 run is damaged\n")
+
+
 def test_runs_of_settings_that_a_study_had_are_counted(folder: Path) -> None:
     """They are left alone, and the folder's line says how many there are."""
     study = yaml.safe_load((folder / "tiny.yaml").read_text())

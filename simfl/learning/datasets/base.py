@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -74,7 +74,9 @@ class Data:
     per training row if the data have owners, otherwise None. `flipped` are the test examples with
     another value of a spurious feature (a colour, for example), if the data set has one: a model
     that relies on it performs differently there. `unused` are columns of a table that are not
-    features because others were named, without being left out explicitly.
+    features because others were named, without being left out explicitly. `scattered` are columns
+    of categories with nearly as many as there are training rows, and how many: each of them is a
+    feature.
     """
 
     train: Examples
@@ -84,14 +86,14 @@ class Data:
     natural: np.ndarray | None = None
     flipped: Examples | None = None
     unused: Sequence[str] = ()
+    scattered: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def about_unused(self) -> str:
         """A message about unused columns; empty if there are none."""
         if not self.unused:
             return ""
-        more = len(self.unused) - MOST_NAMED
-        names = ", ".join(self.unused[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+        names = _named(self.unused)
         columns = "a column is" if len(self.unused) == 1 else f"{len(self.unused)} columns are"
         return (
             f"{columns} not among the features, because data.numeric or data.categorical names"
@@ -99,9 +101,25 @@ class Data:
         )
 
     @property
+    def about_scattered(self) -> str:
+        """A message about columns with too many categories; empty if there are none."""
+        if not self.scattered:
+            return ""
+        of_each = [f"{name} ({count:,})" for name, count in self.scattered.items()]
+        return (
+            f"{sum(self.scattered.values()):,} of the {self.input_shape[0]:,} features are single"
+            f" values of columns that differ in most rows: {_named(of_each)}"
+        )
+
+    @property
     def input_shape(self) -> tuple[int, ...]:
         """The shape of one example: (features,) or (channels, height, width)."""
         return tuple(self.train.inputs.shape[1:])
+
+
+def _named(columns: Sequence[str]) -> str:
+    more = len(columns) - MOST_NAMED
+    return ", ".join(columns[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 class Dataset(ABC):

@@ -21,6 +21,7 @@ from simfl.learning.datasets.columns import (
     targets_of,
 )
 from simfl.learning.datasets.written import (
+    FEWEST_NUMBERS,
     is_number,
     require_no_disguised_numbers,
     require_one_spelling,
@@ -28,6 +29,9 @@ from simfl.learning.datasets.written import (
 
 if TYPE_CHECKING:
     import pandas as pd
+
+MOST_SCATTERED = 0.5
+"""Up to this share of the training rows, a column's different values are categories."""
 
 MOST_VALUES = 1000
 """A column with more different values is not a category (but an identifier, for example)."""
@@ -137,6 +141,11 @@ class Table(Dataset):
             outputs,
             owners,
             unused=[one for one in self._free(rows) if one not in (*numeric, *categorical)],
+            scattered={
+                column: len(values)
+                for column, values in zip(categorical, encoding.values, strict=True)
+                if len(values) > max(FEWEST_NUMBERS, MOST_SCATTERED * len(train))
+            },
         )
 
     def _rows(self, file: Path, as_text: Sequence[str] = ()) -> pd.DataFrame:
@@ -284,7 +293,8 @@ def _require_finite(values: np.ndarray, rows: pd.Index, what: str) -> None:
         wrong = np.flatnonzero(~np.isfinite(values.astype(np.float32)))
     if wrong.size:
         raise ValueError(
-            f"{what} has {values[wrong[0]]} in row {rows[wrong[0]] + 1}, accepted: finite numbers"
+            f"{what} has {values[wrong[0]]} in row {rows[wrong[0]] + 1}, accepted: finite numbers,"
+            " below 3.4e38"
         )
 
 

@@ -23,7 +23,7 @@ SEPARATORS = (";", "\t", "|", ",", " ")
 
 
 def require_no_disguised_numbers(column: pd.Series, what: str, otherwise: str) -> None:
-    """Raises ValueError if a text column holds numbers that pandas does not recognise.
+    """Raises ValueError if a text column holds numbers, other than a few that may be categories.
 
     `what` begins the sentence, `otherwise` says what to do if text is intended.
     """
@@ -32,9 +32,13 @@ def require_no_disguised_numbers(column: pd.Series, what: str, otherwise: str) -
         return
     values = [str(one) for one in given.unique()]
     others = [one for one in values if not is_number(one)]
-    if not others:
+    if not others and len(values) < FEWEST_NUMBERS:
         return
-    if all(DRESSED.fullmatch(one.strip()) for one in others):
+    if not others:
+        others = values
+        found = f"numbers stored as text, such as {values[0]!r}"
+        accepted = "numbers"
+    elif all(DRESSED.fullmatch(one.strip()) for one in others):
         found = f"numbers written as text, such as {others[0]!r}"
         accepted = "numbers like 1234.5"
     elif len(values) - len(others) >= FEWEST_NUMBERS and given.isin(
