@@ -96,6 +96,17 @@ def test_beyond_the_deadline_nobody_who_has_gone_away_is_awaited(away_s, least, 
     assert one == closes_s
 
 
+@pytest.mark.parametrize(("late_s", "closes_s"), [(4e-13, 13.0 + 4e-13), (1e-9, 13.0)])
+def test_an_update_is_not_late_by_the_last_bits_of_a_sum(late_s, closes_s):
+    """Two updates at 11 and, but for rounding, at the deadline of 13 s; one never comes."""
+    uploaded_s = np.array([11.0, 13.0 + late_s, 50.0])
+    stay = np.full(3, np.inf)
+
+    assert (
+        DeadlinePolicy(deadline_s=3.0).closes_s(10.0, uploaded_s, uploaded_s, 1, stay) == closes_s
+    )
+
+
 def test_updates_of_those_who_were_away_count_at_the_deadline():
     """An update is there at 2 s though its client had paused: the round closes at the deadline."""
     uploaded_s, away_s = np.array([2.0, 50.0]), np.array([1.0, np.inf])
