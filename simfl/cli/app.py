@@ -209,7 +209,8 @@ def partition(
 
             drawn = save_partition(*shown, out)
         print_partition(*shown)
-        for message in (dealt.data.about_unused, dealt.data.about_scattered):
+        data = dealt.data
+        for message in (data.about_unused, data.about_scattered, data.about_placeholders):
             if message:
                 say(f"warning: {message}")
         if out is not None:

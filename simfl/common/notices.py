@@ -166,6 +166,10 @@ ADVICE = {
         "name them under data.leave_out (numbers of records, dates, free text), or give numbers"
         " instead: messages and computation are those of a model with all these inputs"
     ),
+    "placeholder_values": (
+        "leave these cells empty (for a csv, missing_values takes their text), with missing: drop,"
+        " or leave the column out; nothing is wrong if the number is meant"
+    ),
     "untrained_classes": (
         "use more clients, or a partition that distributes examples of every class (`simfl"
         " partition` shows who has what); accuracies are comparable among runs with the same"

@@ -93,6 +93,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _meaningless_delta,
         _unused_columns,
         _scattered_columns,
+        _placeholder_values,
         _unused_rows,
         _untrained_classes,
         _labels_with_gaps,
@@ -301,6 +302,13 @@ def _scattered_columns(simulation: Simulation) -> list[Notice]:
     data = simulation.partitioned.data
     found = len(data.scattered)
     return [notice("scattered_columns", data.about_scattered, found)] if found else []
+
+
+def _placeholder_values(simulation: Simulation) -> list[Notice]:
+    """Numbers of a table that perhaps stand for missing values."""
+    data = simulation.partitioned.data
+    found = len(data.placeholders)
+    return [notice("placeholder_values", data.about_placeholders, found)] if found else []
 
 
 def _unused_rows(simulation: Simulation) -> list[Notice]:

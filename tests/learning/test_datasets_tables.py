@@ -135,6 +135,27 @@ def test_columns_that_differ_in_most_rows_are_known(tmp_path: Path, kind: type[T
     assert without.about_scattered == "" and not without.scattered
 
 
+@pytest.mark.parametrize(
+    ("number", "rows", "told"),
+    [(-999.0, 3, True), (9999.0, 2, True), (-999.0, 1, False), (4.0, 3, False), (0.0, 20, False)],
+)
+def test_numbers_for_missing_values_are_known(
+    tmp_path: Path, number: float, rows: int, told: bool
+) -> None:
+    """Far from all others, and in more than one row; columns of two numbers are not meant."""
+    x = np.linspace(-1.0, 1.0, 60)
+    x[:rows] = number
+    flag = np.where(np.arange(60) % 3, 0.0, 1000.0)
+    table = pd.DataFrame({"x": x, "flag": flag, "y": ["u", "v"] * 30})
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    table.to_csv(tmp_path / "test.csv", index=False)
+
+    data = Csv("rows.csv", "y", test="test.csv").load(tmp_path, 1)
+
+    assert data.placeholders == ({"x": number} if told else {})
+    assert data.about_placeholders.endswith(f": x ({number:g})") == told
+
+
 def test_a_column_of_numbers_as_text_is_no_category(tmp_path: Path) -> None:
     """Each would be a feature. A few numbers may be categories, and `numeric` reads all."""
     numbers = [f"{place / 7:.4f}" for place in range(60)]

@@ -76,7 +76,8 @@ class Data:
     that relies on it performs differently there. `unused` are columns of a table that are not
     features because others were named, without being left out explicitly. `scattered` are columns
     of categories with nearly as many as there are training rows, and how many: each of them is a
-    feature.
+    feature. `placeholders` are numeric columns with a number that perhaps stands for missing
+    values, and which.
     """
 
     train: Examples
@@ -87,6 +88,7 @@ class Data:
     flipped: Examples | None = None
     unused: Sequence[str] = ()
     scattered: Mapping[str, int] = field(default_factory=dict)
+    placeholders: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def about_unused(self) -> str:
@@ -109,6 +111,17 @@ class Data:
         return (
             f"{sum(self.scattered.values()):,} of the {self.input_shape[0]:,} features are single"
             f" values of columns that differ in most rows: {_named(of_each)}"
+        )
+
+    @property
+    def about_placeholders(self) -> str:
+        """A message about numbers that may stand for missing values; empty if there are none."""
+        if not self.placeholders:
+            return ""
+        of_each = [f"{name} ({number:g})" for name, number in self.placeholders.items()]
+        return (
+            "a number far from all others of its column, in several rows, perhaps stands for a"
+            f" missing value: {_named(of_each)}"
         )
 
     @property

@@ -23,6 +23,7 @@ from simfl.learning.datasets.columns import (
 from simfl.learning.datasets.written import (
     FEWEST_NUMBERS,
     is_number,
+    placeholder,
     require_no_disguised_numbers,
     require_one_spelling,
 )
@@ -145,6 +146,11 @@ class Table(Dataset):
                 column: len(values)
                 for column, values in zip(categorical, encoding.values, strict=True)
                 if len(values) > max(FEWEST_NUMBERS, MOST_SCATTERED * len(train))
+            },
+            placeholders={
+                column: found
+                for column, values in zip(numeric, numbers[0].T, strict=True)
+                if (found := placeholder(values)) is not None
             },
         )
 

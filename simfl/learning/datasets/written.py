@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -17,6 +19,12 @@ FEWEST_NUMBERS = 20
 
 MOST_OTHERS = 0.1
 """The share of rows that may be non-numbers in a column that was meant to hold numbers."""
+
+FEWEST_PLACEHOLDERS = 2
+"""In so many rows a number stands that is taken for a missing value."""
+
+PLACEHOLDER_DISTANCE = 5.0
+"""It is so many times as far from the other numbers as these are from each other, at most."""
 
 SEPARATORS = (";", "\t", "|", ",", " ")
 """Separators of cells, the most likely first."""
@@ -83,6 +91,24 @@ def require_several_cells(cells: Sequence[str], names: int | None, separator: st
                 f"separator: found {separator!r}, by which the first row has {count},"
                 f" {whole!r}; accepted: the character between two cells, perhaps {other!r}"
             )
+
+
+def placeholder(values: np.ndarray) -> float | None:
+    """The number in a column, shape (rows,), that perhaps stands for a missing value, as -999 does.
+
+    It is the least or the largest, occurs in several rows, and lies far from all others.
+    """
+    for least, sign in ((values.min(), 1.0), (values.max(), -1.0)):
+        others = values[values != least]
+        if (
+            values.size - others.size < FEWEST_PLACEHOLDERS
+            or np.unique(others).size < FEWEST_NUMBERS
+        ):
+            continue
+        apart = sign * (others.min() if sign > 0 else others.max()) - sign * least
+        if apart > PLACEHOLDER_DISTANCE * np.ptp(others):
+            return float(least)
+    return None
 
 
 def is_number(value: object) -> bool:
