@@ -415,6 +415,7 @@ def test_classes_stored_as_real_numbers_are_warned_of(
             {"unlike_test_inputs": "that of the test inputs 2"},
         ),
         (lambda learnt, tested: (255.0 * learnt, tested), {"unlike_test_inputs": ""}),
+        (lambda learnt, tested: (1e30 * learnt, 1e30 * tested), {}),  # squares are no float32
         (
             lambda learnt, tested: (learnt, np.concatenate([learnt[:30], tested[:10]])),
             {"tested_on_training_data": "75 % of the test examples have the inputs"},
@@ -422,7 +423,7 @@ def test_classes_stored_as_real_numbers_are_warned_of(
         (lambda learnt, tested: (learnt, np.concatenate([learnt[:15], tested[:25]])), {}),
         (lambda learnt, tested: (learnt, learnt[::-1][:, ::-1].copy()), {}),
     ],
-    ids=["fair", "test x 255", "training x 255", "leak", "small leak", "reversed columns"],
+    ids=["fair", "test x 255", "training x 255", "huge", "leak", "small leak", "reversed columns"],
 )
 def test_a_test_set_that_is_no_fair_test_is_warned_of(
     tmp_path: Path,

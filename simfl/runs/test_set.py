@@ -26,8 +26,8 @@ def unlike_test_inputs(simulation: Simulation) -> list[Notice]:
     partitioned = simulation.partitioned
     each = max(MOST_SAMPLED // len(partitioned.clients), 1)
     clients = [_rows(one.inputs, each) for one in partitioned.clients if len(one)]
-    trained = float(np.concatenate(clients).std()) if clients else 0.0
-    tested = float(_rows(partitioned.data.test.inputs, MOST_SAMPLED).std())
+    trained = float(np.concatenate(clients).std(dtype=float)) if clients else 0.0
+    tested = float(_rows(partitioned.data.test.inputs, MOST_SAMPLED).std(dtype=float))
     if not 0.0 < FACTOR * min(trained, tested) < max(trained, tested):
         return []
     message = (
@@ -42,11 +42,11 @@ def tested_on_training_data(simulation: Simulation) -> list[Notice]:
     if not _has_real_inputs(simulation):
         return []
     tested = _rows(simulation.partitioned.data.test.inputs, MOST_SAMPLED)
-    sums, known = tested.sum(axis=1), set[bytes]()
+    sums, known = tested.sum(axis=1, dtype=float), set[bytes]()
     for one in simulation.partitioned.clients:
         rows = _rows(one.inputs)
         # Equal rows have equal sums, so few rows are compared as a whole.
-        known.update(row.tobytes() for row in rows[np.isin(rows.sum(axis=1), sums)])
+        known.update(row.tobytes() for row in rows[np.isin(rows.sum(axis=1, dtype=float), sums)])
     share = sum(row.tobytes() in known for row in tested) / len(tested)
     if share < MOST_KNOWN:
         return []
