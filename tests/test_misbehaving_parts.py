@@ -439,11 +439,38 @@ class Partly(Algorithm):
         local = replace(brief.recipe.local, epochs=2)
         return replace(brief, recipe=replace(brief.recipe, local=local))
 
+class Batches(Algorithm):
+    def brief(self, network, state, client, held):
+        brief = super().brief(network, state, client, held)
+        local = replace(brief.recipe.local, batch_size=8)
+        return replace(brief, recipe=replace(brief.recipe, local=local))
+
 class Priced(Unpriced):
     def price(self, network, client, version):
         price = super().price(network, client, version)
         return replace(price, work=0.2) if client % 2 else price
 """
+
+
+@pytest.mark.parametrize(("amount", "refused"), [("epochs", False), ("steps", True)])
+def test_other_batches_are_other_work_in_steps_alone(
+    amount: str, refused: bool, tmp_path: Path
+) -> None:
+    """Two epochs are as many examples in batches of 8; two steps are twice as many."""
+    (tmp_path / "less.py").write_text(LESS_WORK)
+    local = {amount: 2, "batch_size": 4, "learning_rate": 0.1}
+    algorithm = {"name": f"{tmp_path / 'less.py'}:Batches", "local": local}
+    scenario = small(algorithm=algorithm, stop={"versions": 1})
+
+    if refused:
+        with pytest.raises(PartMisbehaves, match=r"other local work.*batch_size 8"):
+            simfl.run(scenario, tmp_path / "run")
+        return
+    run = simfl.run(scenario, tmp_path / "run")
+    plain = small(algorithm={"name": "fedavg", "local": local}, stop={"versions": 1})
+    fedavg = simfl.run(plain, tmp_path / "plain")
+    assert run.manifest["horizon_s"] == fedavg.manifest["horizon_s"]
+    assert run.rounds["loss"].iloc[-1] != fedavg.rounds["loss"].iloc[-1]
 
 
 def test_less_local_work_has_a_price_of_its_own(tmp_path: Path) -> None:

@@ -319,13 +319,15 @@ class Asked:
     def _check_work(self, brief: Brief, version: int, client: int) -> None:
         """Refuses other local work than the recipe's if its price is that of the recipe's.
 
-        Also if clients do parts of it (`local.partial`): a price is a multiple of the recipe's.
+        Also if clients do parts of it (`local.partial`): a price is a multiple of the recipe's. A
+        pass over the data is as much work in batches of any size.
         """
         algorithm, network, own = self.algorithm, self.network, brief.recipe
         usual = algorithm.recipe(network, version)
+        sizes = ("batch_size",) if own.local.steps is not None else ()
         changed = [
             f"{key} {getattr(own.local, key)}"
-            for key in ("epochs", "steps", "share", "batch_size")
+            for key in ("epochs", "steps", "share", *sizes)
             if getattr(own.local, key) != getattr(usual.local, key)
         ]
         if own.kind != usual.kind:

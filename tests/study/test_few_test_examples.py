@@ -159,6 +159,14 @@ def test_counts_that_agree_may_be_one_more_with_other_seeds() -> None:
     assert effects["ci"].tolist() == [0.0, 0.0] and of_three[0] > 0.0
 
 
+def test_counts_that_agree_in_one_setting_have_the_step_of_another() -> None:
+    """No setting has both seeds that agree and seeds that differ."""
+    figure = "staleness_distribution.highest"
+    runs = _timed(figure, [4.0] * 3, [5.0, 6.0, 8.0])
+    (first, _) = point_means(runs, ["rule"], [figure]).to_dict("records")
+    assert first[f"{figure}_ci"] == pytest.approx(4.302653 * 0.5 / math.sqrt(3.0))
+
+
 def test_seconds_without_noise_are_exact() -> None:
     """All seeds take as long in one setting, others with noise do not; nor do joules."""
     for figure in ("time_s", "waiting.idle_energy_j"):
