@@ -21,10 +21,10 @@ MOST_OTHERS = 0.1
 """The share of rows that may be non-numbers in a column that was meant to hold numbers."""
 
 FEWEST_PLACEHOLDERS = 2
-"""In so many rows a number stands that is taken for a missing value."""
+"""In at least so many rows stands a number that is taken for a missing value."""
 
 PLACEHOLDER_DISTANCE = 5.0
-"""It is so many times as far from the other numbers as these are from each other, at most."""
+"""It is more than so many times as far from the other numbers as these are from each other."""
 
 SEPARATORS = (";", "\t", "|", ",", " ")
 """Separators of cells, the most likely first."""
@@ -98,16 +98,13 @@ def placeholder(values: np.ndarray) -> float | None:
 
     It is the least or the largest, occurs in several rows, and lies far from all others.
     """
-    for least, sign in ((values.min(), 1.0), (values.max(), -1.0)):
-        others = values[values != least]
-        if (
-            values.size - others.size < FEWEST_PLACEHOLDERS
-            or np.unique(others).size < FEWEST_NUMBERS
-        ):
+    for extreme in (values.min(), values.max()):
+        others = values[values != extreme]
+        rows = values.size - others.size
+        if rows < FEWEST_PLACEHOLDERS or np.unique(others).size < FEWEST_NUMBERS:
             continue
-        apart = sign * (others.min() if sign > 0 else others.max()) - sign * least
-        if apart > PLACEHOLDER_DISTANCE * np.ptp(others):
-            return float(least)
+        if np.abs(others - extreme).min() > PLACEHOLDER_DISTANCE * np.ptp(others):
+            return float(extreme)
     return None
 
 
