@@ -62,7 +62,7 @@ def paired_differences(
     - seeds, pairs, baseline_mean, mean, difference (level - baseline);
     - ci_low and ci_high: Student's interval with `confidence`. For a yes-or-no figure,
       `yes_or_no.of_difference`; for a figure that moves in steps (`comparable.least_step`) and
-      whose difference is the same in all pairs although their models differ, the interval of
+      whose difference is the same in all pairs although the runs differ, the interval of
       `few_test_examples.py`;
     - relative (difference / |baseline_mean|), relative_low and relative_high (Fieller's interval;
       NaN if the baseline may be zero);
