@@ -666,6 +666,18 @@ def test_good_scenario_is_valid(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, f"{file}: valid\n")
 
 
+def test_edge_servers_in_flight_are_no_clients(tmp_path: Path) -> None:
+    """Three of four edge servers, each with one client."""
+    file = tmp_path / "scenario.yaml"
+    protocol = {**GOOD["protocol"], "concurrency": 3}
+    scenario = {**GOOD, "population": {**GOOD["population"], "edges": 4}, "protocol": protocol}
+    file.write_text(yaml.safe_dump(scenario, sort_keys=False))
+
+    result = CliRunner().invoke(app, ["validate", str(file)])
+
+    assert result.exit_code == 0 and result.stdout.endswith(f"{file}: valid\n"), result.output
+
+
 @pytest.mark.parametrize("bad", BAD, ids=[bad.about for bad in BAD])
 def test_bad_content(bad: Bad, refused: Callable[..., str]) -> None:
     """Exit code 2 and one line: file, line and key of what is wrong, and why."""

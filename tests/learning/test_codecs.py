@@ -174,6 +174,21 @@ def test_a_codec_of_ones_own_may_change_zeros_only_of_whole_messages() -> None:
         decoded(Rewriting(), values(), 4 * 1007, 0)
 
 
+class Scaling(ValueCodec):
+    """Divides by the largest value and multiplies by it again, as quantisers do."""
+
+    def code(self, values: Parameters, sent: int, generator: torch.Generator) -> Parameters:
+        """NaN, if the largest one is."""
+        return {name: one / one.abs().max() * one.abs().max() for name, one in values.items()}
+
+
+def test_zeros_of_diverged_values_may_become_nan() -> None:
+    """A codec of one's own that spreads a NaN changes no masked value of a sound model."""
+    diverged = values()
+    diverged["weight"][1, 0] = torch.nan
+    assert bool(decoded(Scaling(), diverged, 4 * 1007, 0)["weight"].isnan().all())
+
+
 def job(client: int, codec: ValueCodec | None, recipe: Recipe, **settings: object) -> LocalJob:
     """A client's job from the initial weights of the model that has BatchNorm."""
     start = network("bn_mlp").initial(0)

@@ -114,7 +114,7 @@ def test_columns_that_differ_in_most_rows_are_known(tmp_path: Path, kind: type[T
         {
             "x": np.linspace(0.0, 1.0, 60),
             "record": [f"r{place}" for place in range(60)],
-            "town": [f"t{place % 20}" for place in range(60)],
+            "town": [f"t{place % 22}" for place in range(60)],
             "day": pd.date_range("2020-01-01", periods=60),
             "y": ["u", "v"] * 30,
         }
