@@ -437,8 +437,9 @@ def test_a_test_set_that_is_no_fair_test_is_warned_of(
     np.savez(tmp_path / "set.npz", x_train=learnt, x_test=tested, **labels)
     data = {"name": "npz", "path": str(tmp_path / "set.npz"), "partition": "iid"}
 
+    scenario = small(data=data, model="linear", population={"clients": 4}, dtype="float32")
     with np.errstate(over="raise"):
-        found = foreseen(assemble(small(data=data, model="linear", population={"clients": 4})))
+        found = foreseen(assemble(scenario))
 
     kinds = ("unlike_test_inputs", "tested_on_training_data")
     messages = {one.kind: one.message for one in found if one.kind in kinds}
