@@ -132,7 +132,7 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
     if loaded.sample and loaded.sample.method == "saltelli":
         _sobol_indices(console, runs, computed, factors)
     elif numeric and computed:
-        console.print(_indices(runs, computed, factors, loaded.sampled), crop=False)
+        _first_order_indices(console, runs, computed, factors, loaded.sampled)
     for sentence in not_explained(runs, metrics) if numeric or len(levelled) > 1 else ():
         console.print(sentence)
     if absent:
@@ -300,9 +300,14 @@ def _effects(
     return FigureTable(title, ["factor", "level"], metrics, rows)
 
 
-def _indices(
-    runs: pd.DataFrame, metrics: list[str], factors: list[str], sampled: list[str]
-) -> FigureTable:
+def _first_order_indices(
+    console: Terminal,
+    runs: pd.DataFrame,
+    metrics: list[str],
+    factors: list[str],
+    sampled: list[str],
+) -> None:
+    """The indices of the points as they are, if there are any."""
     rows = [
         [
             metric,
@@ -313,8 +318,10 @@ def _indices(
         for metric in metrics
         for _, one in first_order_indices(runs, metric, factors, sampled).iterrows()
     ]
-    title = "first-order Sobol indices and 90 % intervals"
-    return FigureTable(title, ["figure", "factor"], ["index", "from", "to", "settings"], rows)
+    if rows:
+        title = "first-order Sobol indices and 90 % intervals"
+        columns = ["index", "from", "to", "settings"]
+        console.print(FigureTable(title, ["figure", "factor"], columns, rows), crop=False)
 
 
 def _sobol_indices(

@@ -102,7 +102,8 @@ def first_order_indices(
     S_i = Var(E[Y | X_i]) / Var(Y) over the settings of the study (Sobol 1993; Saltelli et al.,
     Global Sensitivity Analysis, 2008, Eq. 4.3), where Y is a setting's expected value over seeds.
     It is estimated from the given runs: settings are grouped by the factor's levels, or in bins of
-    equal size if it was sampled (Plischke, Borgonovo, Smith, EJOR 226, 2013). The estimate is
+    equal size if it was sampled, or if no two settings share a level (Plischke, Borgonovo, Smith,
+    EJOR 226, 2013). The estimate is
     corrected for what that many groups explain by chance, so a factor without influence has an
     index of about 0, which may be negative. For a factor that is crossed with all others, chance is
     the variance between seeds of a setting; otherwise it includes the other factors (epsilon
@@ -114,7 +115,8 @@ def first_order_indices(
     factors, otherwise one seed at a time. If everything may be chance, the interval is all of [0,
     1], and the index may be NaN. With a single seed, chance is unknown: it is taken as zero, and
     there is no interval. A target that some runs missed has no rows, nor has any other figure that
-    is not `explainable`.
+    is not `explainable`, nor the only factor that varies, unless it was sampled: it explains
+    everything.
     """
     table = judged(table, metric)
     missed = not explainable(table, metric)
@@ -134,10 +136,12 @@ def first_order_indices(
         parts = [by_seed.drop(columns=seed).mean(axis=1).to_numpy() for seed in by_seed]
         noise_of_parts = noise * seeds / (seeds - 1)
     rows = []
-    for factor in factors:
-        if not pd.api.types.is_numeric_dtype(means[factor]) or means[factor].nunique() < 2:
+    varying = [name for name in factors if means[name].nunique() > 1]
+    for factor in varying:
+        alone = len(varying) == 1 and factor not in sampled
+        if alone or not pd.api.types.is_numeric_dtype(means[factor]):
             continue
-        groups = _groups(means[factor].to_numpy(dtype=float))
+        groups = _groups(means[factor].to_numpy(dtype=float), sampled=factor in sampled)
         others = [name for name in factors if name != factor]
         crossed = factor not in sampled and _is_crossed(means, factor, others)
         index = _explained(values, groups, noise, crossed)
@@ -183,10 +187,11 @@ def left_to_chance(table: pd.DataFrame, metric: str) -> list[str]:
     ]
 
 
-def _groups(levels: FloatArray) -> IntArray:
+def _groups(levels: FloatArray, *, sampled: bool) -> IntArray:
     """The group of each setting: its level, or a bin of equally many settings."""
     distinct, group = np.unique(levels, return_inverse=True)
-    if distinct.size <= max(2, levels.size // 2):
+    most = levels.size // 2 if sampled else levels.size - 1
+    if distinct.size <= max(2, most):
         return group.astype(np.int64)
     bins = min(MOST_BINS, max(2, math.isqrt(levels.size)))
     rank = np.argsort(np.argsort(levels, kind="stable"), kind="stable")

@@ -244,7 +244,9 @@ def test_a_study_of_which_all_runs_diverged_says_so(
     assert said.startswith("no run has completed: 2 diverged (the loss is nan at version 1")
 
 
-def test_an_index_lies_between_0_and_1_as_its_interval_does() -> None:
+def test_an_index_lies_between_0_and_1_as_its_interval_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """For a key that explains everything, and one that explains nothing, with scatter over
     seeds.
     """
@@ -261,8 +263,9 @@ def test_an_index_lies_between_0_and_1_as_its_interval_does() -> None:
     found = first_order_indices(table, ENERGY, ["a", "b"])["index"]
     assert found.max() > 1.0 and found.min() < 0.0  # what is estimated is a share all the same
 
-    lines = shown(100, answers._indices(table, [ENERGY], ["a", "b"], []))
+    answers._first_order_indices(answers.Terminal(), table, [ENERGY], ["a", "b"], [])
 
+    lines = capsys.readouterr().out.splitlines()
     cells = [line.split("│")[3:6] for line in lines if f"│ {ENERGY}" in line]
     numbers = [[float(cell) for cell in row] for row in cells]
     assert [row[0] for row in numbers] == [1.0, 0.0]

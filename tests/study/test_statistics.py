@@ -179,6 +179,38 @@ def additive() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def test_a_key_that_varies_alone_has_no_index() -> None:
+    """It explains everything; in bins of several levels it explained nothing."""
+    runs = pd.DataFrame(
+        [
+            (point, seed, rate, 1, (0.9 if rate < 1 else 0.1) + 0.01 * seed)
+            for point, rate in enumerate([0.2, 100, 300, 1000, 3000, 10000])
+            for seed in range(4)
+        ],
+        columns=["point", "seed", "rate", "other", "y"],
+    )
+
+    assert first_order_indices(runs, "y", ["rate", "other"]).empty
+    assert len(first_order_indices(runs, "y", ["rate", "other"], sampled=["rate"])) == 1
+
+
+def test_levels_of_a_grid_are_never_put_together() -> None:
+    """Three levels by two, of which one setting is missing: the first key explains everything."""
+    grid = [(a, b) for a in (1.0, 2.0, 3.0) for b in (0.0, 1.0)][:-1]
+    runs = pd.DataFrame(
+        [
+            (point, seed, a, b, (a - 2.0) ** 2 + 0.001 * (seed - 1) * (-1) ** point)
+            for point, (a, b) in enumerate(grid)
+            for seed in range(3)
+        ],
+        columns=["point", "seed", "a", "b", "y"],
+    )
+
+    index = first_order_indices(runs, "y", ["a", "b"]).set_index("factor")["index"]
+
+    assert index["a"] == pytest.approx(1.0, abs=0.01)
+
+
 def test_main_effects_of_an_additive_model() -> None:
     """Exactly the model's, with intervals of width zero: seeds and other factors are blocked."""
     effects = main_effects(additive(), "y", ["a", "b"]).set_index(["factor", "level"])
