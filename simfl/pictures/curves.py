@@ -59,20 +59,24 @@ def named_curves(source: LoadedRun | LoadedStudy, x: str, y: str) -> list[Named]
         found = [(printable(name), mean_curve([curve_of(source.rounds, x, y)], x, y))]
     else:
         curves = source.curves(y, x)
-        settings = source.table.drop_duplicates("point").sort_values("point").head(MOST_SETTINGS)
-        names = setting_names(settings, source.factors)
-        seeds, every = (
-            source.table.groupby("point")["seed"].nunique(),
-            source.table["seed"].nunique(),
-        )
-        lacking = {
-            point: f" ({own} of {every} seeds)" for point, own in seeds.items() if own < every
-        }
         found = [
-            (printable(name + lacking.get(point, "")), curves[curves["point"] == point])
-            for name, point in zip(names, settings["point"], strict=True)
+            (name, curves[curves["point"] == point])
+            for point, name in _first_settings(source).items()
         ]
     return [(name, curve) for name, curve in found if len(curve)]
+
+
+def _first_settings(study: LoadedStudy) -> dict[Any, str]:
+    """The names of a study's first 16 settings by point, with how many seeds they have."""
+    settings = study.table.drop_duplicates("point").sort_values("point").head(MOST_SETTINGS)
+    seeds, every = study.table.groupby("point")["seed"].nunique(), study.table["seed"].nunique()
+    lacking = {point: f" ({own} of {every} seeds)" for point, own in seeds.items() if own < every}
+    return {
+        point: printable(name + lacking.get(point, ""))
+        for name, point in zip(
+            setting_names(settings, study.factors), settings["point"], strict=True
+        )
+    }
 
 
 def plot(source: LoadedRun | LoadedStudy, *, x: str = "time_s", y: str = "accuracy") -> Figure:
@@ -92,7 +96,7 @@ def plot(source: LoadedRun | LoadedStudy, *, x: str = "time_s", y: str = "accura
         draw_curves(axes, curves, x, y)
         if y == "accuracy":
             axes.set_ylabel(f"test {with_unit(_one_run(source).accuracy_name)}")
-        if len(curves) > 1:
+        if isinstance(source, LoadedStudy) and source.table["point"].nunique() > 1:
             widest = max(len(name) for name, _ in curves)
             columns = 1 if widest > 28 else 2 if widest > 12 else min(len(curves), 4)
             figure.legend(loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
@@ -158,8 +162,14 @@ def caption(source: LoadedRun | LoadedStudy, x: str, y: str) -> str:
         if seeds.max() > 1
         else "each line is one run, between its evaluations; of one seed there is no interval"
     )
-    drawn = len(named_curves(source, x, y))
-    return text if drawn == len(seeds) else f"{text}; {drawn} of {len(seeds)} settings are drawn"
+    drawn = [name for name, _ in named_curves(source, x, y)]
+    if len(drawn) == len(seeds):
+        return text
+    left = [name for name in _first_settings(source).values() if name not in drawn]
+    text += f"; {len(drawn)} of {len(seeds)} settings are drawn"
+    if not left:
+        return text
+    return f"{text}, without {'; '.join(left)}: at no {x} all of their seeds have a value"
 
 
 def save_plot(figure: Figure, path: Path) -> Path:

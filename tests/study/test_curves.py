@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import simfl
 from simfl.cli.app import app
-from simfl.pictures.curves import caption, draw_curves
+from simfl.pictures.curves import caption, draw_curves, named_curves
 from simfl.pictures.report import charts, page
 from simfl.pictures.report.of_study import report_study
 from simfl.runs.runfolder import RunFolderError
@@ -173,7 +173,28 @@ def test_a_caption_says_of_one_seed_that_there_is_no_band_and_what_is_not_drawn(
     text = caption(other, "time_s", "accuracy")
 
     assert "of one seed there is no interval; 16 of 17 settings are drawn" in text
+    assert "without" not in text
     assert caption(study, "time_s", "accuracy").endswith("intervals (Student)")
+
+
+def test_a_figure_names_the_one_setting_that_it_shows(study: LoadedStudy) -> None:
+    """In a legend, and its caption the settings that it does not show."""
+    other = load_study(study.path)
+    first, *left = sorted(other.table["point"].unique())
+    other.rounds.loc[other.rounds["point"] != first, "accuracy"] = np.nan
+
+    figure = simfl.plot(other)
+
+    [(name, _)] = named_curves(other, "time_s", "accuracy")
+    [legend] = figure.legends
+    assert [one.get_text() for one in legend.get_texts()] == [name]
+    said = caption(other, "time_s", "accuracy")
+    names = [one for one, _ in named_curves(study, "time_s", "accuracy")][1:]
+    assert len(names) == len(left)
+    assert said.endswith(
+        f"; 1 of {len(left) + 1} settings are drawn, without {'; '.join(names)}: at no time_s all of"
+        " their seeds have a value"
+    )
 
 
 def test_bands_much_higher_than_the_lines_are_cut() -> None:
