@@ -192,8 +192,8 @@ def test_a_figure_names_the_one_setting_that_it_shows(study: LoadedStudy) -> Non
     names = [one for one, _ in named_curves(study, "time_s", "accuracy")][1:]
     assert len(names) == len(left)
     assert said.endswith(
-        f"; 1 of {len(left) + 1} settings are drawn, without {'; '.join(names)}: at no time_s all of"
-        " their seeds have a value"
+        f"; 1 of {len(left) + 1} settings are drawn, without {'; '.join(names)}: at no time_s all"
+        " of their seeds have a value"
     )
 
 
