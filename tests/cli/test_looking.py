@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from typer.testing import CliRunner
 
 import simfl
 from simfl.cli.app import app
-from simfl.console.comparison import beside, differing_keys
+from simfl.console.comparison import beside
+from simfl.console.unlike import differing_keys
+from simfl.protocols.publication import Diverged
+from simfl.system.catalogue import shipped_folder
 from tests.small import small
 
 
@@ -107,6 +111,92 @@ def test_compare_says_what_makes_runs_unlike(
     assert "seeds differ (3, 4)" in found
     assert "data differ (data.name): accuracy, loss" in found
     assert "evaluate.every differs (1, 2): a target counts as met" in found
+
+
+def test_compare_says_that_a_profile_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its figures differ, beside a key that does: the joules are not that key's alone."""
+    monkeypatch.setenv("COLUMNS", "500")
+    profile = tmp_path / "my_pi.yaml"
+    text = (shipped_folder() / "rpi_4b.yaml").read_text(encoding="utf-8")
+    groups = [{"device": "my_pi", "link": "wifi5_ac", "share": 1.0}]
+    population = {"profiles": [str(tmp_path)], "groups": groups}
+    idle = re.search(r"power_idle_w: (?:{value: )?([0-9.]+)", text)
+    assert idle is not None
+    for folder, watts, steps in (("a", idle[1], 1), ("b", idle[1], 2), ("c", "9.5", 2)):
+        changed = text.replace(idle[0], idle[0].replace(idle[1], watts))
+        profile.write_text(changed, encoding="utf-8")
+        simfl.run(
+            small(population=population, algorithm={"local": {"steps": steps}}), tmp_path / folder
+        )
+
+    same = command("compare", tmp_path / "a", tmp_path / "b").stdout
+    found = command("compare", tmp_path / "a", tmp_path / "c").stdout
+
+    assert "algorithm.local.steps" in same and "the profile my_pi" not in same
+    assert f"the profile my_pi differs (power_idle_w {idle[1]} and 9.5), which no key" in found
+
+
+def test_compare_says_that_runs_end_after_unlike_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another number of versions, or by another rule of the same scenario."""
+    monkeypatch.setenv("COLUMNS", "500")
+    for folder, stop in (
+        ("a", {"versions": 2}),
+        ("b", {"versions": 4}),
+        ("c", {"versions": 2, "time_s": 1e6}),
+    ):
+        simfl.run(small(stop=stop), tmp_path / folder)
+    manifest = json.loads((tmp_path / "c" / "manifest.json").read_text())
+    manifest["reason"] = "time_s reached 3.5"
+    shutil.copytree(tmp_path / "c", tmp_path / "d")
+    (tmp_path / "d" / "manifest.json").write_text(json.dumps(manifest))
+
+    more = command("compare", tmp_path / "a", tmp_path / "b").stdout
+    rule = command("compare", tmp_path / "c", tmp_path / "d").stdout
+    same = command("compare", tmp_path / "a", tmp_path / "a").stdout
+
+    assert "end by unlike rules (stop.versions): differences in time" in more
+    assert "unlike rules (versions reached 2, time_s reached 3.5)" in rule
+    assert "unlike rules" not in same
+
+
+def test_compare_has_no_difference_to_what_diverged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stopped when it was noticed: fewer joules are no saving."""
+    monkeypatch.setenv("COLUMNS", "500")
+    simfl.run(small(), tmp_path / "a")
+    wild = small(algorithm={"local": {"learning_rate": 1e30, "weight_decay": 1.0}})
+    with pytest.raises(Diverged):
+        simfl.run(wild, tmp_path / "b")
+
+    found = command("compare", tmp_path / "a", tmp_path / "b").stdout
+
+    assert re.search(r"b: diverged \(.*what it has spent is no difference", found)
+    joules = re.search(r"client_energy_j +│ +\S+ │ +(.*?) │", found)
+    assert joules is not None and "%" not in joules[1]
+
+
+def test_compare_says_that_versions_and_platforms_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also beside keys that differ."""
+    monkeypatch.setenv("COLUMNS", "500")
+    simfl.run(small(), tmp_path / "a")
+    simfl.run(small(algorithm={"local": {"steps": 2}}), tmp_path / "b")
+    file = tmp_path / "b" / "manifest.json"
+    manifest = json.loads(file.read_text())
+    manifest["versions"]["simfl"] = "0.0.1"
+    manifest["numeric_platform"] |= {"cpu": "AVX2", "kernel_family": "another"}
+    file.write_text(json.dumps(manifest))
+
+    found = command("compare", tmp_path / "a", tmp_path / "b").stdout
+
+    assert re.search(r"versions differ \(simfl \S+ and 0.0.1\), and with them", found)
+    assert re.search(r"platforms differ \(cpu \S+ and AVX2\)", found)
 
 
 def test_compare_says_that_a_regression_has_no_accuracy(tmp_path: Path) -> None:
