@@ -158,7 +158,7 @@ def export(
     mlflow: Annotated[str, typer.Option(metavar="URI", help="An MLflow tracking server or store.")],
     experiment: Annotated[str, typer.Option(help="MLflow's experiment.")] = "simfl",
 ) -> None:
-    """Send finished runs to MLflow: parameters, curves, final figures and the scenario."""
+    """Send finished runs to MLflow: parameters, curves, final figures, scenario and manifest."""
     from simfl.exports.mlflow import export_to_mlflow
     from simfl.runs.runfolder import load_run
 

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from simfl.exports import ExportFailed, MissingTool, curve_name
-from simfl.runs.runfolder import LoadedRun
+from simfl.runs.runfolder import MANIFEST, LoadedRun
 
 LONGEST_VALUE = 500
 """Length of a parameter's value that every MLflow store accepts."""
@@ -28,6 +28,24 @@ METRICS = (
 )
 """Columns of the rounds table that become curves."""
 
+TOTALS = (
+    "energy_j",
+    "client_energy_j",
+    "client_active_j",
+    "server_energy_j",
+    "network_energy_j",
+    "carbon_gco2",
+    "electricity_cost",
+    "bytes",
+    "backhaul_bytes",
+    "client_rounds",
+    "merged_updates",
+    "wasted_rounds",
+    "wasted_active_j",
+)
+"""Figures of the manifest that become `total_...`: a curve ends at the last version, but work in
+progress has cost something by the end of the run.
+"""
 
 REQUEST_SECONDS, RETRIES = 20, 1
 """How long a server may take to answer, and how often a request is repeated: a minute in all.
@@ -37,7 +55,7 @@ MLflow's own MLFLOW_HTTP_REQUEST_TIMEOUT and MLFLOW_HTTP_REQUEST_MAX_RETRIES tak
 
 
 def export_to_mlflow(run: LoadedRun, uri: str, experiment: str = "simfl") -> str:
-    """Log a run's parameters, curves, final figures and scenario; returns the MLflow run's ID.
+    """Log a run's parameters, curves, final figures and files; returns MLflow's ID of the run.
 
     Steps are global versions, and a point's time is simulated time in milliseconds. Raises
     `MissingTool` if MLflow is not installed, and `ExportFailed` if the server or store at `uri`
@@ -56,6 +74,7 @@ def export_to_mlflow(run: LoadedRun, uri: str, experiment: str = "simfl") -> str
         RunTag(f"simfl.{key}", str(manifest.get(key)))
         for key in ("digest", "fingerprint", "status", "reason")
     ]
+    tags.append(RunTag("simfl.warnings", ", ".join(one.kind for one in run.warnings) or "none"))
     try:
         with _patience():
             _require_database(uri)
@@ -68,7 +87,8 @@ def export_to_mlflow(run: LoadedRun, uri: str, experiment: str = "simfl") -> str
                 client.log_batch(identifier, params=params[start : start + 100], tags=tags)
             for start in range(0, len(metrics), 1000):
                 client.log_batch(identifier, metrics=metrics[start : start + 1000])
-            client.log_artifact(identifier, str(run.path / "scenario.yaml"))
+            for file in ("scenario.yaml", MANIFEST):
+                client.log_artifact(identifier, str(run.path / file))
             ended = "FINISHED" if manifest["status"] == "completed" else "FAILED"
             client.set_terminated(identifier, ended)
     except Exception as error:  # MLflow passes on whatever its stores and their libraries raise
@@ -113,6 +133,7 @@ def _metrics(run: LoadedRun) -> Iterator[tuple[str, float, int, int]]:
             if not math.isnan(value):
                 yield name, float(value), round(time_s * 1000), int(version)
     finals = {"simulated_time_s": manifest.get("horizon_s"), "wall_s": manifest.get("wall_s")}
+    finals |= {f"total_{name}": manifest.get(name) for name in TOTALS}
     for measure, figures in manifest.get("measures", {}).items():
         finals |= {f"{measure}.{name}": value for name, value in figures.items()}
     for name, value in finals.items():

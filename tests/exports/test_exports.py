@@ -108,7 +108,12 @@ def test_mlflow_holds_parameters_curves_and_scenario(
     assert [one.step for one in curve] == run.rounds["version"].tolist()
     milliseconds = [round(time_s * 1000) for time_s in run.rounds["time_s"]]
     assert [one.timestamp for one in curve] == milliseconds
-    assert [one.path for one in client.list_artifacts(identifier)] == ["scenario.yaml"]
+    for name in ("energy_j", "client_energy_j", "bytes", "merged_updates", "wasted_rounds"):
+        assert there.data.metrics[f"total_{name}"] == run.manifest[name]
+    files = [one.path for one in client.list_artifacts(identifier)]
+    assert sorted(files) == ["manifest.json", "scenario.yaml"]
+    kinds = there.data.tags["simfl.warnings"].split(", ")
+    assert kinds == ([one.kind for one in run.warnings] or ["none"])
 
 
 @pytest.mark.filterwarnings("ignore")
