@@ -36,6 +36,9 @@ def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:
     if asked.record and asked.device != "cpu":
         parser.error(f"--record: found --device {asked.device}, accepted with it: cpu")
     scale = paper.scales[asked.scale]
+    seeds = asked.seeds or scale.seeds
+    if asked.from_seed >= seeds:
+        parser.error(f"--from-seed: found {asked.from_seed}, accepted: below {seeds}, the --seeds")
     folder = asked.out / scale.name
     skipped: dict[str, str] = {}
     facts = FolderStore(folder / "facts", limit_bytes=0)
@@ -45,7 +48,7 @@ def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:
         study = Study(
             scale,
             folder,
-            asked.seeds or scale.seeds,
+            seeds,
             tuple(asked.data or scale.data),
             Options(
                 data_root=asked.data_root,
@@ -70,8 +73,9 @@ def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:
             else None,
         )
         print(f"## {exhibit.title}")
-        shown = f", from number {study.from_seed} on" if study.from_seed else ""
-        print(f"{paper.title}; scale {scale.name}, {study.seeds} seed(s){shown}")
+        shown = f" from number {study.from_seed} on" if study.from_seed else ""
+        left = study.seeds - study.from_seed
+        print(f"{paper.title}; scale {scale.name}, {left} seed(s){shown}")
         reduced = f"Reduced: {scale.reduced}" if scale.reduced else "At the paper's size"
         print(f"{exhibit.size or reduced}\n", flush=True)
         with suppress(OnlyPlanned):
@@ -138,14 +142,14 @@ def _parser(paper: Paper) -> argparse.ArgumentParser:
     add = parser.add_argument
     add("exhibit", choices=[*paper.exhibits, "all"], help="which table or figure")
     add("--scale", choices=list(paper.scales), default=next(iter(paper.scales)))
-    add("--seeds", type=int, help="how many, instead of the scale's")
+    add("--seeds", type=int, help="how many, counted from 0, instead of the scale's")
     add(
         "--from-seed",
         type=int,
         default=0,
         choices=range(100),
         metavar="NUMBER",
-        help="the first of them, counted from 0; earlier ones are not run",
+        help="the first of these that is run; --seeds 5 --from-seed 3 runs 3 and 4",
     )
     add("--data", nargs="+", metavar="NAME", help="data sets, instead of the scale's")
     add(

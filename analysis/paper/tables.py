@@ -16,9 +16,12 @@ from simfl.study.targets import median_and_bound
 COLUMNS = ["data", "name", "seed", "figure", "value"]
 END = "_end"
 """Behind the name of a figure "until": the same at the end of a run, where that never got there."""
-OF_SOME = re.compile(r"(-|-?[\d.]+( ± [\d.]+)?) \(\d+/\d+\)")
+OF_SOME = re.compile(r"(-|-?[\d.]+( ± [\d.]+)?) \(\d+/\d+\)( \[\d+\])?")
 """A cell of a figure that is not defined for some seeds."""
 SAID_OF_SOME = "(k/n): of n values k are defined, and the mean is over these."
+OF_FEWER = re.compile(r" \[\d+\]$")
+"""The end of a cell of fewer seeds than other cells have."""
+SAID_OF_FEWER = "[n]: of n seeds, fewer than others; compare with the same seeds of these."
 
 
 def final_accuracy(run: LoadedRun) -> float:
@@ -81,9 +84,11 @@ def beside(
     table = pd.DataFrame(index=pd.unique(ours["name"]))
     for data in pd.unique(ours["data"]):
         there = values[values["data"] == data].groupby("name")
-        named = set(ours.loc[ours["data"] == data, "name"])
+        fewer = fewer_seeds(ours[ours["data"] == data])
         table[data] = [
-            in_cell(there.get_group(name), figure, digits, scale) if name in named else "-"
+            in_cell(there.get_group(name), figure, digits, scale) + fewer[name]
+            if name in fewer
+            else "-"
             for name in table.index
         ]
         if published:
@@ -102,13 +107,13 @@ def across(own: pd.DataFrame, digits: int = 4, asked: Sequence[str] | None = Non
     own = with_undefined(own)
     if asked is not None:
         own = own[own["figure"].isin(asked)]
-    rows = own.groupby("name", sort=False)
+    rows, fewer = own.groupby("name", sort=False), fewer_seeds(own)
     figures = list(pd.unique(own["figure"]))
     columns = [one for one in figures if not _is_end(one, figures)]
     table = pd.DataFrame(
         {
             figure: {
-                name: in_cell(its, figure, digits)
+                name: in_cell(its, figure, digits) + fewer[name]
                 for name, its in rows
                 if figure in set(its["figure"])
             }
@@ -117,6 +122,16 @@ def across(own: pd.DataFrame, digits: int = 4, asked: Sequence[str] | None = Non
         index=pd.unique(own["name"]),
     )
     return table.fillna("-")
+
+
+def fewer_seeds(own: pd.DataFrame) -> dict[str, str]:
+    """What stands behind the cells of each name of one data set: the number of its seeds, if others
+    have more.
+    """
+    seeds = own.groupby("name", sort=False)["seed"].nunique()
+    return {
+        str(name): f" [{count}]" if count < seeds.max() else "" for name, count in seeds.items()
+    }
 
 
 def with_undefined(values: pd.DataFrame) -> pd.DataFrame:
@@ -162,6 +177,8 @@ def markdown(corner: str, table: pd.DataFrame) -> str:
     ruled = [line(rows[0]), line(["-" * width for width in widths]), *map(line, rows[1:])]
     if any(OF_SOME.fullmatch(str(cell)) for row in rows[1:] for cell in row[1:]):
         ruled += ["", SAID_OF_SOME]
+    if any(OF_FEWER.search(str(cell)) for row in rows[1:] for cell in row[1:]):
+        ruled += ["", SAID_OF_FEWER]
     return "".join(f"{one}\n" for one in ruled)
 
 

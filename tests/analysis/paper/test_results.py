@@ -367,6 +367,17 @@ def test_what_an_exhibit_adds_to_its_runs_is_recorded_when_it_ends(
     assert rows.loc[("of_both", 0), ["value", "commit"]].tolist() == [0.1, "later"]
 
 
+def test_seeds_that_are_none_are_refused(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They ended well, without a run, and wrote a table without a row."""
+    arguments = ["table1", "--seeds", "2", "--from-seed", "2", "--out", str(page.parent / "out")]
+
+    with pytest.raises(SystemExit) as refused:
+        main(pages.paper_of("a_paper"), arguments)
+
+    assert refused.value.code == 2 and not (page.parent / "out").exists()
+    assert "--from-seed: found 2, accepted: below 2, the --seeds" in capsys.readouterr().err
+
+
 def test_only_values_of_a_cpu_are_recorded(
     page: Path,
     monkeypatch: pytest.MonkeyPatch,

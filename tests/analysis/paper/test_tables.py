@@ -10,6 +10,7 @@ import pytest
 
 from paper.tables import (
     COLUMNS,
+    SAID_OF_FEWER,
     SAID_OF_SOME,
     across,
     mean_and_deviation,
@@ -97,6 +98,25 @@ def test_a_mean_over_fewer_seeds_than_its_row_says_so(capsys: pytest.CaptureFixt
     assert "| 0.5 ± 0.0 | 30.0 ± 14.1 (2/3) |" in side_by_side
     assert side_by_side.count(SAID_OF_SOME) == 1
     assert across(some, 1, ["fairness"]).to_numpy().tolist() == [["30.0 ± 14.1 (2/3)"]]
+
+
+def test_a_cell_of_fewer_seeds_than_others_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its mean is over other seeds than the row above; per data set, in both kinds of table."""
+    game = values(accuracy=[0.5, 0.7, 0.9])
+    few = values(accuracy=[0.8]).assign(name="few")
+    elsewhere = values(accuracy=[0.4]).assign(data="digits")
+    table = pd.concat([game, few, elsewhere], ignore_index=True)
+
+    print_table(table, "accuracy")
+    print_figures(table, 2)
+
+    shown = capsys.readouterr().out
+    assert (
+        "| game     | 0.700 ± 0.200 | 0.400  |" in shown and "| few      | 0.800 [1]     |" in shown
+    )
+    assert "| game  | 0.70 ± 0.20 |" in shown and "| few   | 0.80 [1]    |" in shown
+    assert "| game   | 0.40     |" in shown
+    assert shown.count(SAID_OF_FEWER) == 2
 
 
 def test_what_was_never_reached_is_not_undefined(capsys: pytest.CaptureFixture[str]) -> None:
