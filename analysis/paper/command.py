@@ -94,8 +94,8 @@ def _shown(paper: Paper, name: str, study: Study, *, record: bool) -> pd.DataFra
     study.folder.mkdir(parents=True, exist_ok=True)
     values.to_csv(study.folder / f"{name}.csv", index=False)
     whole = exhibit.part_of or name
+    values = _of_whole_seeds(values, study) if exhibit.compares else values
     if record and not values.empty:
-        values = _of_whole_seeds(values, study) if exhibit.compares else values
         again_now = _made_now(values, study)
         for part, again in ((values[~again_now], False), (values[again_now], True)):
             file = RESULTS / f"{paper.name}.csv"
@@ -130,7 +130,7 @@ def _of_whole_seeds(values: pd.DataFrame, study: Study) -> pd.DataFrame:
     """Without the seeds of which runs are missing, which are printed."""
     left = pd.MultiIndex.from_frame(values[["data", "seed"]]).isin(study.partial)
     if left.any():
-        print("Not recorded, as figures compare all runs of a seed, and some are not there:")
+        print("Not judged or recorded: figures compare all runs of a seed, and some are not there:")
         for data, seed in sorted({*zip(values["data"][left], values["seed"][left], strict=True)}):
             print(f"  {data}, seed {seed}")
         print()

@@ -332,8 +332,11 @@ def test_what_compares_runs_is_recorded_of_whole_seeds(
         {"table1": Exhibit("Table 1", table1, compares=compares)},
     )
 
+    judged = []
+
     def shown(*arguments: str) -> set[tuple[str, int]]:
-        main(paper, ["table1", "--record", "--out", str(tmp_path / "out"), *arguments])
+        found = main(paper, ["table1", "--record", "--out", str(tmp_path / "out"), *arguments])
+        judged.append(set(found["verdict"]))
         rows = read_results(tmp_path / "a_paper.csv")
         return set(zip(rows["name"], rows["seed"], strict=True))
 
@@ -341,6 +344,7 @@ def test_what_compares_runs_is_recorded_of_whole_seeds(
     assert ("digits, seed 0" in capsys.readouterr().out) == compares
     assert shown("--seeds", "1") == {("fedavg", 0), ("slower", 0)}
     assert not (tmp_path / "plan.csv").exists()
+    assert (judged[0] == {"SKIPPED"}) == compares
     assert len(shown()) == 4
     assert pd.read_csv(tmp_path / "plan.csv")["seeds"].tolist() == [2, 2]
 
