@@ -128,7 +128,7 @@ def _short(value: float) -> str:
 
 def _edges(run: LoadedRun) -> Table:
     table = Table(title="participation per edge server")
-    for column in ("edge", "clients", "client rounds", "versions", "device energy", "busy"):
+    for column in ("edge", "clients", "rounds finished", "versions", "device energy", "busy"):
         table.add_column(column, justify="right")
     merged_by, horizon_s = run.column("rounds", "edge"), max(run.manifest["horizon_s"], 1e-12)
     edges, participations, energy_j, idle_s, tail_s = (

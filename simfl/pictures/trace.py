@@ -28,6 +28,7 @@ SLICES = {
     "idle": "wait",
     "edge_aggregate": "aggregate",
     "cloud_aggregate": "aggregate",
+    "network": "link",
 }
 """Kinds of events with a duration -> names of their slices."""
 
@@ -38,6 +39,7 @@ COLOURS = {
     "tail": "thread_state_unknown",
     "wait": "thread_state_sleeping",
     "aggregate": "rail_response",
+    "link": "rail_load",
 }
 """Chrome's names of colours; Perfetto chooses its own by the slice's name."""
 
@@ -93,11 +95,20 @@ def trace_events(run: LoadedRun, levels: pd.DataFrame | None = None) -> Iterator
 def _places(run: LoadedRun) -> dict[str, tuple[int, int]]:
     """Process and track of each machine; an edge server is the first track of its process."""
     edges = edge_servers(run)
-    places = {"cloud": (CLOUD_PROCESS, 0), "network": (CLOUD_PROCESS, 1)}
+    places = {"cloud": (CLOUD_PROCESS, 0)}
     places |= {f"edge-{edge}": (CLOUD_PROCESS + 1 + edge, 0) for edge in edges}
     for client, edge in zip(run.clients["client"], run.clients["edge"], strict=True):
         places[f"client-{client}"] = (CLOUD_PROCESS + 1 + edge, 1 + client)
+    links = run.events.loc[run.events["kind"] == "network", "edge"].drop_duplicates()
+    for edge in links:
+        process = CLOUD_PROCESS if edge != edge else CLOUD_PROCESS + 1 + edge
+        places[_link(edge)] = (process, 1 + len(run.clients))
     return {actor: (int(process), int(track)) for actor, (process, track) in places.items()}
+
+
+def _link(edge: float) -> str:
+    """The track of the messages between an edge server and the cloud; NaN: of a flat run."""
+    return "network" if edge != edge else f"network-{edge:.0f}"
 
 
 def _names(run: LoadedRun, places: dict[str, tuple[int, int]]) -> Iterator[Event]:
@@ -123,11 +134,13 @@ def _about(name: str, process: int, track: int, content: Event) -> Event:
 def _slices(run: LoadedRun, places: dict[str, tuple[int, int]]) -> Iterator[Event]:
     events = run.events
     shown = events[events["kind"].isin(list(SLICES)) & (events["duration_s"] > 0)]
-    columns = ("kind", "actor", "start_s", "time_s", "version", "energy_j", "bytes")
+    columns = ("kind", "actor", "edge", "start_s", "time_s", "version", "energy_j", "bytes")
+    beside = shown[["attempts", "lost_bytes", "cut_by"]].to_dict("records")
     free_us = dict.fromkeys(places, 0)
-    for kind, actor, start_s, time_s, version, energy_j, size in zip(
-        *(shown[column].tolist() for column in columns), strict=True
+    for kind, who, edge, start_s, time_s, version, energy_j, size, message in zip(
+        *(shown[column].tolist() for column in columns), beside, strict=True
     ):
+        actor = _link(edge) if kind == "network" else who
         if actor not in places:
             raise RunFolderError(
                 f"{run.path}: the event log names {actor!r}, which clients.parquet has not; the two"
@@ -141,6 +154,8 @@ def _slices(run: LoadedRun, places: dict[str, tuple[int, int]]) -> Iterator[Even
         facts: Event = {"energy_j": energy_j}
         if size:
             facts["bytes"] = size
+        if kind in ("download", "upload"):
+            facts |= _fate(message, arrived=bool(size))
         if version == version:  # not NaN: waiting belongs to no version
             facts["version"] = int(version)
         yield {
@@ -154,6 +169,16 @@ def _slices(run: LoadedRun, places: dict[str, tuple[int, int]]) -> Iterator[Even
             "cname": COLOURS[name],
             "args": facts,
         }
+
+
+def _fate(message: Event, *, arrived: bool) -> Event:
+    """What a message lost, whether it arrived after all, and what cut it short."""
+    facts: Event = {} if arrived else {"arrived": False}
+    if message["lost_bytes"] > 0:
+        facts |= {"attempts": int(message["attempts"]), "lost_bytes": int(message["lost_bytes"])}
+    if isinstance(message["cut_by"], str):
+        facts["cut_by"] = message["cut_by"]
+    return facts
 
 
 def _moments(run: LoadedRun, places: dict[str, tuple[int, int]]) -> Iterator[Event]:

@@ -46,6 +46,38 @@ def test_slices_are_the_logs_events(run: LoadedRun, trace: list[dict[str, Any]])
     assert {one["name"] for one in slices} >= {"training", "upload", "wait", "aggregate"}
 
 
+def test_links_and_lost_messages_are_shown(tmp_path: Path) -> None:
+    """All joules of the log are in slices; a message that did not arrive says so, and why."""
+    loss = {"probability": 0.3, "attempts_max": 2, "timeout_s": 0.01}
+    scenario = small(
+        protocol=SEMI_ASYNCHRONOUS,
+        population={"message_loss": loss},
+        algorithm="none",
+        stop={"versions": 8},
+    )
+    run = simfl.run(scenario, tmp_path / "run")
+    events = run.events[run.events["duration_s"] > 0]
+    messages = events[events["kind"].isin(["download", "upload"])]
+
+    content = json.loads(save_trace(run, tmp_path / "trace.json").read_text())["traceEvents"]
+
+    slices = [one for one in content if one["ph"] == "X"]
+    joules = sum(one["args"]["energy_j"] for one in slices)
+    assert joules == pytest.approx(run.manifest["energy_j"], rel=1e-9)
+    links = [one for one in slices if one["name"] == "link"]
+    assert len(links) == (events["kind"] == "network").sum() > 0
+    tracks = {
+        (one["pid"], one["tid"]): one["args"]["name"]
+        for one in content
+        if one["name"] == "thread_name"
+    }
+    assert {tracks[one["pid"], one["tid"]] for one in links} == {"network 0", "network 1"}
+    lost = [one for one in slices if one["args"].get("arrived") is False]
+    assert len(lost) == (messages["bytes"] == 0).sum() > 0
+    again = [one["args"] for one in slices if "lost_bytes" in one["args"]]
+    assert sum(one["lost_bytes"] for one in again) == messages["lost_bytes"].sum() > 0
+
+
 def test_edges_are_processes_and_devices_their_tracks(
     run: LoadedRun, trace: list[dict[str, Any]]
 ) -> None:
