@@ -138,6 +138,21 @@ def test_compare_says_that_a_profile_has_changed(
     assert f"the profile my_pi differs (power_idle_w {idle[1]} and 9.5), which no key" in found
 
 
+@pytest.mark.parametrize("population", [{"hardware_draw": 3}, {"cloud_server": "edge_xeon_d"}])
+def test_compare_says_nothing_of_profiles_that_a_key_changes(
+    population: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drawn machines, and another server: the key stands in the table above."""
+    monkeypatch.setenv("COLUMNS", "500")
+    simfl.run(small(algorithm="none", population={"hardware_draw": None}), tmp_path / "a")
+    simfl.run(small(algorithm="none", population=population), tmp_path / "b")
+
+    found = command("compare", tmp_path / "a", tmp_path / "b").stdout
+
+    assert f"population.{next(iter(population))}" in found
+    assert not re.search("the profile .* differs", found)
+
+
 def test_compare_says_that_runs_end_after_unlike_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,13 +169,18 @@ def test_compare_says_that_runs_end_after_unlike_work(
     shutil.copytree(tmp_path / "c", tmp_path / "d")
     (tmp_path / "d" / "manifest.json").write_text(json.dumps(manifest))
 
+    manifest["reason"] = "versions reached 3"
+    shutil.copytree(tmp_path / "c", tmp_path / "e")
+    (tmp_path / "e" / "manifest.json").write_text(json.dumps(manifest))
+
     more = command("compare", tmp_path / "a", tmp_path / "b").stdout
+    alike = command("compare", tmp_path / "c", tmp_path / "e").stdout
     rule = command("compare", tmp_path / "c", tmp_path / "d").stdout
     same = command("compare", tmp_path / "a", tmp_path / "a").stdout
 
     assert "end by unlike rules (stop.versions): differences in time" in more
     assert "unlike rules (versions reached 2, time_s reached 3.5)" in rule
-    assert "unlike rules" not in same
+    assert "unlike rules" not in same and "unlike rules" not in alike
 
 
 def test_compare_has_no_difference_to_what_diverged(
