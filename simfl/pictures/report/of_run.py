@@ -33,6 +33,9 @@ INTERRUPTIONS = {
 }
 """Events that are counted if there are any."""
 
+MOST_BARS = 30
+"""The most numbers of rounds that have a bar of their own."""
+
 MOST_CLIENTS = 2000
 """The number of clients whose rows are embedded."""
 
@@ -185,6 +188,16 @@ def _outcome(page: Page, run: LoadedRun) -> None:
         )
 
 
+def clients_by_rounds(finished: pd.Series[float]) -> tuple[list[str], list[int]]:
+    """How many clients finished how many rounds: numbers of rounds or ranges, without a gap."""
+    low, high = int(finished.min()), int(finished.max())
+    width = -(-(high - low + 1) // MOST_BARS)
+    starts = range(low, high + 1, width)
+    counts = [int(finished.between(start, start + width - 1).sum()) for start in starts]
+    names = [str(start) if width == 1 else f"{start} to {start + width - 1}" for start in starts]
+    return names, counts
+
+
 def _participation(page: Page, run: LoadedRun) -> None:
     page.heading("Who participated")
     clients = run.clients
@@ -196,7 +209,6 @@ def _participation(page: Page, run: LoadedRun) -> None:
         )
         for value, own in clients.groupby(by)
     }
-    sizes = clients.groupby("participations").size()
     page.charts(
         (
             "rounds finished by each client",
@@ -205,7 +217,7 @@ def _participation(page: Page, run: LoadedRun) -> None:
         (
             "how many clients finished how many rounds",
             charts.bars(
-                {"clients": (_texts(sizes.index), _list(sizes))},
+                {"clients": clients_by_rounds(clients["participations"])},
                 "rounds (count)",
                 "clients (count)",
             ),

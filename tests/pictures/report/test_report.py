@@ -7,13 +7,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import simfl
 from simfl.cli.app import app
 from simfl.pictures.report import charts, of_run, page, timeline
-from simfl.pictures.report.of_run import report_run
+from simfl.pictures.report.of_run import clients_by_rounds, report_run
 from simfl.pictures.report.of_study import report_study
 from simfl.runs.runfolder import LoadedRun, RunFolderError
 from simfl.study.loaded import LoadedStudy
@@ -320,3 +322,14 @@ def test_a_browser_draws_it(run: LoadedRun, tmp_path: Path) -> None:
     assert drawn.count("js-plotly-plot") - drawn.count(".js-plotly-plot") >= charts
     assert drawn.count('class="main-svg"') >= charts
     assert shot.stat().st_size > 50_000
+
+
+def test_numbers_of_rounds_have_no_gap() -> None:
+    """4 is not next to 11; many numbers are ranges of equal width."""
+    names, counts = clients_by_rounds(pd.Series([11.0, 4.0, 12.0, 12.0]))
+    assert names == [str(rounds) for rounds in range(4, 13)]
+    assert counts == [1, 0, 0, 0, 0, 0, 0, 1, 2]
+
+    names, counts = clients_by_rounds(pd.Series(np.arange(0.0, 600.0)))
+    assert (names[0], names[-1], len(names)) == ("0 to 19", "580 to 599", 30)
+    assert counts == [20] * 30
