@@ -64,6 +64,26 @@ def quiet_run(*arguments: str | Path) -> Any:
     return result
 
 
+@pytest.mark.parametrize(
+    ("edges", "title"), [(1, "participation\n"), (2, "participation per access point")]
+)
+def test_a_flat_run_has_no_edge_servers(scenario: Path, edges: int, title: str) -> None:
+    """Its clients are one group, or one per access point."""
+    shared = {"name": "processor_sharing", "capacity_bps": 1e8}
+    changes = {
+        "algorithm": "none",
+        "protocol": "synchronous",
+        "population.edges": edges,
+        "population.access_sharing": json.dumps(shared),
+    }
+    flat = [f"--set={key}={value}" for key, value in changes.items()]
+    result = simfl_command("run", scenario, "--out", "out", *flat)
+
+    assert result.exit_code == 0, result.output
+    said = re.sub(r" +\n", "\n", result.stdout)
+    assert title in said and "per edge server" not in said
+
+
 def test_run_ends_with_a_summary(scenario: Path) -> None:
     """Accuracy, time, energy, bytes, participation per edge, the figure and the folder."""
     result = simfl_command("run", scenario, "--out", "out")

@@ -127,23 +127,25 @@ def _short(value: float) -> str:
 
 
 def _edges(run: LoadedRun) -> Table:
-    table = Table(title="participation per edge server")
-    for column in ("edge", "clients", "rounds finished", "versions", "device energy", "busy"):
+    several = len(run.hardware["access_points_m"]) > 1
+    place = "edge server" if "edge_server" in run.hardware else "access point" if several else ""
+    table = Table(title=f"participation per {place}" if place else "participation")
+    for column in (place, "clients", "rounds finished", "versions", "device energy", "busy"):
         table.add_column(column, justify="right")
     merged_by, horizon_s = run.column("rounds", "edge"), max(run.manifest["horizon_s"], 1e-12)
     edges, participations, energy_j, idle_s, tail_s = (
         run.column("clients", name)
         for name in ("edge", "participations", "energy_j", "idle_s", "tail_s")
     )
-    tiers = not np.isnan(merged_by).all()
+    merges = not np.isnan(merged_by).all()
     for edge in sorted(set(edges)):
         own = edges == edge
         waited_s = float((idle_s[own] + tail_s[own]).mean())
         table.add_row(
-            f"{edge:.0f}",
+            f"{edge:.0f}" if place else "all",
             str(np.count_nonzero(own)),
             f"{participations[own].sum():.0f}",
-            str(np.count_nonzero(merged_by == edge)) if tiers else "-",
+            str(np.count_nonzero(merged_by == edge)) if merges else "-",
             quantity(float(energy_j[own].sum()), "J"),
             f"{1.0 - waited_s / horizon_s:.0%}",
         )

@@ -119,10 +119,11 @@ def what_ran(run: LoadedRun) -> list[tuple[str, str]]:
     """How the run ended, its parts, and what interrupted it."""
     manifest, scenario = run.manifest, run.scenario
     scored = run.rounds.dropna(subset="accuracy")
+    tiers = "edge_server" in run.hardware
     rows: list[tuple[str, str]] = [
         ("ended", f"{manifest['status']}: {manifest['reason']}"),
         *_parts(scenario),
-        ("clients, edge servers", f"{len(run.clients)}, {len(edge_servers(run))}"),
+        ("clients, edge servers", f"{len(run.clients)}, {len(edge_servers(run)) if tiers else 0}"),
         ("global versions", str(manifest["counts"]["versions"])),
         ("simulated time", f"{manifest['horizon_s']:.4g} s"),
         ("energy of all machines", f"{manifest['energy_j']:.4g} J"),
