@@ -633,38 +633,38 @@ def test_owners_of_one_row_each_are_perhaps_records(
     assert told == [f"60 of 64 training examples belong to no client: {few}"] * owners_left_out
 
 
-def test_numbers_for_missing_values_are_warned_of(tmp_path: Path) -> None:
-    """-999 in every tenth row; not where the column is left out."""
-    rows = "".join(f"{row},{row / 7 if row % 10 else -999},{row % 2}\n" for row in range(80))
-    (tmp_path / "rows.csv").write_text("x,age,kind\n" + rows)
+@pytest.mark.parametrize(
+    ("cell", "kind", "said"),
+    [
+        (
+            lambda row: row / 7 if row % 10 else -999,
+            "placeholder_values",
+            "in several rows, perhaps stands for a missing value: odd (-999)",
+        ),
+        (
+            lambda row: f"r{row}",
+            "scattered_columns",
+            "64 of the 65 features are single values of columns that differ in most rows: odd (64)",
+        ),
+    ],
+    ids=["missing values", "records"],
+)
+def test_odd_columns_of_a_table_are_warned_of(
+    tmp_path: Path, cell: Callable[[int], object], kind: str, said: str
+) -> None:
+    """Left out, nothing is told of them."""
+    rows = "".join(f"{row},{cell(row)},{row % 2}\n" for row in range(80))
+    (tmp_path / "rows.csv").write_text("x,odd,kind\n" + rows)
     data = {"name": "csv", "path": str(tmp_path / "rows.csv"), "label": "kind", "partition": "iid"}
 
     told = [
         one.message
-        for settings in (data, {**data, "leave_out": ["age"]})
+        for settings in (data, {**data, "leave_out": ["odd"]})
         for one in foreseen(assemble(small(data=settings, population={"clients": 4})))
-        if one.kind == "placeholder_values"
+        if one.kind == kind
     ]
 
-    assert len(told) == 1 and told[0].endswith("a missing value: age (-999)")
-
-
-def test_columns_that_differ_in_most_rows_are_warned_of(tmp_path: Path) -> None:
-    """Each value is an input of the model; left out, nothing is told."""
-    rows = "".join(f"{row},r{row},{row % 2}\n" for row in range(80))
-    (tmp_path / "rows.csv").write_text("x,record,kind\n" + rows)
-    data = {"name": "csv", "path": str(tmp_path / "rows.csv"), "label": "kind", "partition": "iid"}
-
-    told = [
-        one.message
-        for settings in (data, {**data, "leave_out": ["record"]})
-        for one in foreseen(assemble(small(data=settings, population={"clients": 4})))
-        if one.kind == "scattered_columns"
-    ]
-
-    assert told == [
-        "64 of the 65 features are single values of columns that differ in most rows: record (64)"
-    ]
+    assert len(told) == 1 and told[0].endswith(said)
 
 
 @pytest.mark.parametrize(("target", "count"), [("2.5", 1), ("{row}.5", 0)])
