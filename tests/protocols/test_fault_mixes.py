@@ -120,10 +120,13 @@ POPULATIONS = st.fixed_dictionaries(
 
 
 def no_more_than_there_are(mix: dict[str, Any]) -> dict[str, Any]:
-    """The mix with a count that the fullest edge server has clients for."""
-    tiers = mix["protocol"]["name"] in ("hierarchical", "semi_asynchronous")
+    """The mix with a count that the fullest edge server has clients for, and as many in flight."""
+    protocol = mix["protocol"]
+    tiers = protocol["name"] in ("hierarchical", "semi_asynchronous")
     edges = mix["population"]["edges"] if tiers else 1
     most = -(-mix["population"]["clients"] // edges)
+    if not tiers and protocol.get("concurrency", 0) > most:
+        mix = {**mix, "protocol": {**protocol, "concurrency": most}}
     if mix["decisions"] and most < mix["decisions"]["selection"]["count"]:
         return {**mix, "decisions": {"selection": {"name": "random", "count": most}}}
     return mix
