@@ -94,8 +94,8 @@ def _profiles(runs: Sequence[LoadedRun], different: Mapping[str, Sequence[str]])
             texts = [f"{key} {' and '.join(dict.fromkeys(own))}" for key, own in figures.items()]
             more = f" and {len(texts) - MOST_NAMED} more" if len(texts) > MOST_NAMED else ""
             yield (
-                f"the profile {name} differs ({', '.join(texts[:MOST_NAMED])}{more}), which no key"
-                " of the scenarios says: differences in time and energy are its, too"
+                f"the profile {name} differs ({', '.join(texts[:MOST_NAMED])}{more}):"
+                " differences in time and energy are its, too"
             )
 
 

@@ -48,8 +48,8 @@ def point_means(
     `runs` counts those that completed, `diverged` those that diverged, `missing` the seeds that
     others have beside these; `reason` has why they ended, a line each. METRIC_runs counts `runs`
     and `diverged`, METRIC_count those that METRIC is known of (of a run that diverged, targets
-    alone). METRIC_ci is half the width of Student's 95 % interval of the mean (of an accuracy of
-    few test examples that all seeds agree in, that of `few_test_examples.py`), METRIC_low and
+    alone). METRIC_ci is half the width of Student's 95 % interval of the mean (of a figure that
+    moves in steps and that all seeds agree in, that of `few_test_examples.py`), METRIC_low and
     METRIC_high its ends, cut to what the figure can be (`figures.cut`); NaN below two runs. Of a
     target that some runs missed there is no mean: METRIC_median is the median over all runs, or
     METRIC_above what that lies above, and from six runs on METRIC_median_low and

@@ -135,7 +135,7 @@ def test_compare_says_that_a_profile_has_changed(
     found = command("compare", tmp_path / "a", tmp_path / "c").stdout
 
     assert "algorithm.local.steps" in same and "the profile my_pi" not in same
-    assert f"the profile my_pi differs (power_idle_w {idle[1]} and 9.5), which no key" in found
+    assert f"the profile my_pi differs (power_idle_w {idle[1]} and 9.5): differences" in found
 
 
 @pytest.mark.parametrize("population", [{"hardware_draw": 3}, {"cloud_server": "edge_xeon_d"}])
