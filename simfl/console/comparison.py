@@ -68,7 +68,7 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
     console.print(told if different else "the scenarios are the same", crop=False)
     unfinished = [so_far(run) for run in runs]
     whole = [run.rounds for run, cut in zip(runs, unfinished, strict=True) if cut is None]
-    for sentence in (*unlike(runs, whole), *filter(None, unfinished)):
+    for sentence in (*unlike(runs, different, whole), *filter(None, unfinished)):
         console.print(sentence)
     diverged = [run.manifest["status"] == "diverged" for run in runs]
     cut = [bool(one or other) for one, other in zip(unfinished, diverged, strict=True)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -138,6 +140,17 @@ def failures(points: Sequence[Point], outcomes: Sequence[Outcome]) -> list[str]:
     return [f"{called[one.name]}: {_ending(one)}" for one in failed]
 
 
+def _no_space(session: StudySession, share: str | None) -> OSError:
+    """The error that ends a study on a full disk, with what is missing and what to do."""
+    missing = session.missing(share)
+    return OSError(
+        errno.ENOSPC,
+        f"{os.strerror(errno.ENOSPC)}, and {missing} run{'s are' if missing > 1 else ' is'}"
+        " missing; free some space and give the same command again",
+        str(session.folder.path),
+    )
+
+
 def follow_study(
     session: StudySession,
     workers: int | None,
@@ -148,7 +161,7 @@ def follow_study(
 ) -> list[Outcome]:
     """Run what a study has to do, here or (with `resources`) on Ray, and show progress.
 
-    Returns how each run ended.
+    Returns how each run ended. Raises `OSError` as soon as a run fails because the disk is full.
     """
     outcomes = []
     todo = session.todo(share)
@@ -161,6 +174,8 @@ def follow_study(
             for outcome in session.run(todo, workers, watcher.progress, resources):
                 watcher.ended(outcome)
                 outcomes.append(outcome)
+                if outcome.no_space:
+                    raise _no_space(session, share)
             if not session.advance():
                 break
             todo = session.todo()

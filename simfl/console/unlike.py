@@ -28,12 +28,16 @@ SERVERS = ("cloud_server", "edge_server", "backhaul")
 """Sections of the hardware that hold one profile, which the key of that name chooses."""
 
 
-def unlike(runs: Sequence[LoadedRun], rounds: Sequence[pd.DataFrame]) -> list[str]:
+def unlike(
+    runs: Sequence[LoadedRun],
+    different: Mapping[str, Sequence[str]],
+    rounds: Sequence[pd.DataFrame],
+) -> list[str]:
     """Reasons why differences between the runs mean less than they seem to, one sentence each.
 
-    `rounds` are the tables of versions of those that have ended.
+    `different` are the `differing_keys` of their scenarios, `rounds` the tables of versions of
+    those that have ended.
     """
-    different = differing_keys([run.scenario for run in runs])
     files = [*_profiles(runs, different), *_platforms(runs)]
     found = []
     if not different and not files and not all(one.equals(rounds[0]) for one in rounds[1:]):

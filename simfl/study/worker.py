@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from simfl.scenario.scenario import Scenario
 from simfl.study.folder import StudyFolder
 
 Report = Callable[[Progress], None]
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,15 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a task ended: completed, diverged, failed, or elsewhere (another process runs it)."""
+    """How a task ended: completed, diverged, failed, or elsewhere (another process runs it).
+
+    `no_space`: it failed because the study's disk is full, so all others would fail as well.
+    """
 
     name: str
     status: str
     message: str = ""
+    no_space: bool = False
 
 
 def work(task: Task, report: Report | None = None) -> Outcome:
@@ -58,5 +65,6 @@ def work(task: Task, report: Report | None = None) -> Outcome:
     except Diverged as error:
         return Outcome(task.name, "diverged", str(error))
     except Exception as error:  # noqa: BLE001  # a user's part may raise anything
-        return Outcome(task.name, "failed", f"{type(error).__name__}: {error}")
+        no_space = isinstance(error, OSError) and error.errno in _NO_SPACE
+        return Outcome(task.name, "failed", f"{type(error).__name__}: {error}", no_space)
     return Outcome(task.name, str(loaded.manifest["status"]), str(loaded.manifest["reason"]))

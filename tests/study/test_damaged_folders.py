@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ import yaml
 from typer.testing import CliRunner
 
 from simfl.cli.app import app
+from simfl.runs import outcome
 from simfl.runs.execution import FolderInUse
 from simfl.study.loaded import load_study
 from simfl.study.worker import work
@@ -263,6 +266,30 @@ def test_a_quiet_study_says_what_failed(tmp_path: Path, monkeypatch: pytest.Monk
     (line,) = result.stderr.splitlines()
     assert line.startswith("simfl: selection=own.py:Own, seed=1: failed: PartMisbehaves: ")
     assert line.endswith("RuntimeError: no choice")
+
+
+def test_a_full_disk_ends_a_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one error; every further run would fail as well. With room the same command goes on."""
+
+    def no_room(*arguments: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "somewhere")
+
+    monkeypatch.setattr(
+        "simfl.study.session.run_locally", lambda tasks, *_: (work(task) for task in tasks)
+    )
+    file = write_study(tmp_path, **{**ONE_FACTOR, "seeds": [1, 2]})
+    asked = ("study", file, "--out", tmp_path / "out", "--quiet")
+    with monkeypatch.context() as full:
+        full.setattr(outcome, "save", no_room)
+        result = command(*asked)
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"simfl: {tmp_path}/out: No space left on device, and 4 runs are missing; free some space"
+        " and give the same command again\n"
+    )
+    assert len(list((tmp_path / "out" / "runs").iterdir())) == 1
+    assert command(*asked).exit_code == 0
 
 
 def test_a_study_file_of_the_users_is_not_overwritten(tmp_path: Path) -> None:
