@@ -24,7 +24,7 @@ from simfl.cli.app import app
 from simfl.common.contract import PartMisbehaves
 from simfl.eventlog.parquet_parts import write_parquet
 from simfl.provenance.journal import Journal
-from simfl.runs import execution, outcome
+from simfl.runs import execution, outcome, recorder
 from simfl.runs.files import LOCK
 from simfl.runs.runfolder import write_manifest
 from tests.small import SEMI_ASYNCHRONOUS, small
@@ -102,7 +102,7 @@ def test_a_manifest_without_room_takes_the_locks(
         write_manifest(folder, manifest)
 
     monkeypatch.setattr(outcome, "save", no_room)
-    monkeypatch.setattr(execution, "write_manifest", write_where_there_is_room)
+    monkeypatch.setattr(recorder, "write_manifest", write_where_there_is_room)
     with pytest.raises(OSError, match="No space left"):
         simfl.run(SCENARIO, tmp_path / "run")
     monkeypatch.undo()
@@ -191,7 +191,7 @@ def test_without_room_for_the_last_manifest_the_first_says_that_the_run_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last one is longer, by the digests of files and the warnings."""
-    write, full = execution.write_manifest, OSError(errno.ENOSPC, "no space left")
+    write, full = recorder.write_manifest, OSError(errno.ENOSPC, "no space left")
 
     def write_what_has_room(folder: Path, manifest: Any) -> None:
         if "files" in manifest:
@@ -201,7 +201,7 @@ def test_without_room_for_the_last_manifest_the_first_says_that_the_run_failed(
     def simulate(*_: Any) -> str:
         raise full
 
-    monkeypatch.setattr(execution, "write_manifest", write_what_has_room)
+    monkeypatch.setattr(recorder, "write_manifest", write_what_has_room)
     monkeypatch.setattr(execution, "simulate", simulate)
     with pytest.raises(OSError, match="no space left"):
         simfl.run(small(stop={"versions": 1}), tmp_path / "run")

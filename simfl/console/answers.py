@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -60,84 +61,125 @@ MOST_ROWS = 40
 """Settings in a printed table; the Parquet file has all."""
 
 
+Shown = FigureTable | str
+"""A table, or a sentence about the one above it."""
+
+
 def print_answers(study: Study, loaded: LoadedStudy) -> None:
     """The study's questions with the answers of its completed runs."""
     console = Terminal()
-    runs, drawn, draws = loaded.table, loaded.drawn, loaded.draws
+    runs = loaded.table
     if loaded.completed.empty:
         diverged = f": {len(runs)} diverged ({runs['reason'].iloc[0]})" if len(runs) else " yet"
         console.print(f"no run has completed{diverged}")
         return
-    factors, asked = loaded.factors, study.questions
-    metrics = loaded.metrics
-    means = point_means(runs, factors, metrics)
-    sure = "and 95 % intervals" if runs["seed"].nunique() > 1 else "of one seed, no intervals"
     sought = loaded.search.figures if loaded.search is not None else ()
-    if loaded.search is not None and set(sought) <= set(runs):
+    searched = loaded.search is not None and set(sought) <= set(runs)
+    if loaded.search is not None and searched:
         print_search(console, loaded, loaded.search)
+    for shown in chain(
+        () if searched else _overview(study, loaded),
+        caveat_sentences(runs, sought or loaded.metrics),
+        _compared(study, loaded),
+        _pareto(study, loaded),
+        _best(study, loaded),
+        _explained(loaded),
+        _absent(study, loaded),
+    ):
+        console.print(shown, crop=isinstance(shown, str))
+    print_kinds(console, warning_kinds(runs))
+
+
+def _sure(runs: pd.DataFrame) -> str:
+    """What the means of a title have, in words."""
+    return "and 95 % intervals" if runs["seed"].nunique() > 1 else "of one seed, no intervals"
+
+
+def _overview(study: Study, loaded: LoadedStudy) -> Iterator[Shown]:
+    """The settings' means."""
+    runs, factors, metrics, draws = loaded.table, loaded.factors, loaded.metrics, loaded.draws
+    means = point_means(runs, factors, metrics)
+    title = f"{study.name}: means {_sure(runs)}"
+    over = {one: hardware_intervals(runs, loaded.drawn, one) for one in metrics if draws}
+    if draws:
+        title += f" over seeds; 90 % intervals over machines and seeds, {draws} drawn machines"
+    if factors:
+        yield _means(means, factors, metrics, title, over)
     else:
-        title = f"{study.name}: means {sure}"
-        over = {metric: hardware_intervals(runs, drawn, metric) for metric in metrics if draws}
-        if draws:
-            title += f" over seeds; 90 % intervals over machines and seeds, {draws} drawn machines"
-        if factors:
-            table = _means(means, factors, metrics, title, over)
-        else:
-            table = _of_one_setting(study.name, means.iloc[0].to_dict(), metrics, over, draws)
-        console.print(table, crop=False)
-        for sentence in hardware_sentences(loaded):
-            console.print(sentence)
-    for sentence in caveat_sentences(runs, sought or metrics):
-        console.print(sentence)
+        yield _of_one_setting(study.name, means.iloc[0].to_dict(), metrics, over, draws)
+    yield from hardware_sentences(loaded)
+
+
+def _compared(study: Study, loaded: LoadedStudy) -> Iterator[Shown]:
+    """Levels of factors against their baselines."""
+    runs, metrics, factors, drawn = loaded.table, loaded.metrics, loaded.factors, loaded.drawn
     asked_for = [
         found
-        for one in asked.compare
+        for one in study.questions.compare
         for found in _comparisons(runs, metrics, one.factor, one.baseline, factors, drawn)
     ]
     judged = [one for one, _ in asked_for]
     shown = multiple_comparisons.in_tables(judged)
     for (_, table_with), verdicts in zip(asked_for, shown, strict=True):
-        console.print(table_with(verdicts), crop=False)
-    for sentence in multiple_comparisons.of_verdicts(judged):
-        console.print(sentence)
-    best = [asked.best.figure, *asked.best.subject_to] if asked.best else []
-    wanted = dict.fromkeys((*asked.figures, *asked.pareto, *best, *sought))
-    absent = [name for name in wanted if not is_known(runs, name)]
-    if asked.pareto and not set(asked.pareto) & set(absent):
-        front = study_front(runs, factors, asked.pareto)
-        compared = point_means(runs, factors, list(asked.pareto))
-        ways = ", ".join(f"{name} {way}" for name, way in asked.pareto.items())
-        table = _means(front, factors, list(asked.pareto), f"Pareto front ({ways})")
-        console.print(table, crop=False)
-        for sentence in unranked(compared, factors, asked.pareto) + multiple_comparisons.of_front(
-            len(compared)
-        ):
-            console.print(sentence)
-    if asked.best and not set(best) & set(absent):
-        found = best_settings(runs, factors, asked.best)
-        if draws:
-            found = found.merge(hardware_best(drawn, asked.best), on="point", how="left")
-        console.print(_best(found, factors, asked.best), crop=False)
-        console.print(in_one_sentence(found, factors, asked.best))
-        for sentence in multiple_comparisons.of_best(int(found["ranked"].sum())):
-            console.print(sentence)
-    # A search chooses trials by earlier results, so they are not a sample of the settings.
-    explained = factors if loaded.search is None else []
-    levelled = [name for name in explained if name not in loaded.sampled]
+        yield table_with(verdicts)
+    yield from multiple_comparisons.of_verdicts(judged)
+
+
+def _pareto(study: Study, loaded: LoadedStudy) -> Iterator[Shown]:
+    """The front of settings that no other one beats in all figures."""
+    asked, runs, factors = study.questions.pareto, loaded.table, loaded.factors
+    if not asked or not all(is_known(runs, name) for name in asked):
+        return
+    front = study_front(runs, factors, asked)
+    compared = point_means(runs, factors, list(asked))
+    ways = ", ".join(f"{name} {way}" for name, way in asked.items())
+    yield _means(front, factors, list(asked), f"Pareto front ({ways})")
+    yield from unranked(compared, factors, asked)
+    yield from multiple_comparisons.of_front(len(compared))
+
+
+def _best(study: Study, loaded: LoadedStudy) -> Iterator[Shown]:
+    """The best settings within the bounds."""
+    asked, runs, factors = study.questions.best, loaded.table, loaded.factors
+    if asked is None or not all(is_known(runs, one) for one in (asked.figure, *asked.subject_to)):
+        return
+    found = best_settings(runs, factors, asked)
+    if loaded.draws:
+        found = found.merge(hardware_best(loaded.drawn, asked), on="point", how="left")
+    yield _best_first(found, factors, asked)
+    yield in_one_sentence(found, factors, asked)
+    yield from multiple_comparisons.of_best(int(found["ranked"].sum()))
+
+
+def _explained(loaded: LoadedStudy) -> Iterator[Shown]:
+    """What each factor changes, and how much of the figures' variance it explains.
+
+    A search chooses trials by earlier results, so they are not a sample of the settings.
+    """
+    runs, metrics, sampled = loaded.table, loaded.metrics, loaded.sampled
+    factors = loaded.factors if loaded.search is None else []
+    levelled = [name for name in factors if name not in sampled]
     computed = [name for name in metrics if explainable(runs, name)]
     if len(levelled) > 1 and computed:
-        title = f"main effects {sure}"
-        console.print(_effects(runs, computed, levelled, loaded.sampled, title), crop=False)
-    numeric = any(pd.api.types.is_numeric_dtype(means[name]) for name in explained)
+        yield _effects(runs, computed, levelled, sampled, f"main effects {_sure(runs)}")
+    numeric = any(pd.api.types.is_numeric_dtype(runs[name]) for name in factors)
     if loaded.sample and loaded.sample.method == "saltelli":
-        _sobol_indices(console, runs, computed, factors)
+        yield from _sobol_indices(runs, computed, factors)
     elif numeric and computed:
-        _first_order_indices(console, runs, computed, factors, loaded.sampled)
-    for sentence in not_explained(runs, metrics) if numeric or len(levelled) > 1 else ():
-        console.print(sentence)
+        yield from _first_order_indices(runs, computed, factors, sampled)
+    if numeric or len(levelled) > 1:
+        yield from not_explained(runs, metrics)
+
+
+def _absent(study: Study, loaded: LoadedStudy) -> Iterator[Shown]:
+    """Figures that the questions are about, and that no run has."""
+    asked = study.questions
+    best = (asked.best.figure, *asked.best.subject_to) if asked.best else ()
+    sought = loaded.search.figures if loaded.search is not None else ()
+    wanted = dict.fromkeys((*asked.figures, *asked.pareto, *best, *sought))
+    absent = [name for name in wanted if not is_known(loaded.table, name)]
     if absent:
-        console.print(f"no run has the figure {', '.join(absent)}")
-    print_kinds(console, warning_kinds(runs))
+        yield f"no run has the figure {', '.join(absent)}"
 
 
 def _means(
@@ -189,7 +231,7 @@ def _cells(setting: Row, metric: str, over: Mapping[str, pd.DataFrame]) -> list[
     return [in_cell(setting, metric), in_interval(its["low"], its["high"])]
 
 
-def _best(found: pd.DataFrame, factors: list[str], asked: Best) -> FigureTable:
+def _best_first(found: pd.DataFrame, factors: list[str], asked: Best) -> FigureTable:
     """Settings, the best first, with how many seeds and what share of draws meet the bounds."""
     chances = PROBABILITIES if "draws" in found else {}
     rows = [
@@ -301,12 +343,8 @@ def _effects(
 
 
 def _first_order_indices(
-    console: Terminal,
-    runs: pd.DataFrame,
-    metrics: list[str],
-    factors: list[str],
-    sampled: list[str],
-) -> None:
+    runs: pd.DataFrame, metrics: list[str], factors: list[str], sampled: list[str]
+) -> Iterator[Shown]:
     """The indices of the points as they are, if there are any."""
     rows = [
         [
@@ -321,19 +359,17 @@ def _first_order_indices(
     if rows:
         title = "first-order Sobol indices and 90 % intervals"
         columns = ["index", "from", "to", "settings"]
-        console.print(FigureTable(title, ["figure", "factor"], columns, rows), crop=False)
+        yield FigureTable(title, ["figure", "factor"], columns, rows)
 
 
-def _sobol_indices(
-    console: Terminal, runs: pd.DataFrame, metrics: list[str], factors: list[str]
-) -> None:
+def _sobol_indices(runs: pd.DataFrame, metrics: list[str], factors: list[str]) -> Iterator[Shown]:
     """First-order and total indices of Saltelli's design, or why there are none."""
     rows, chance = [], list[str]()
     for metric in metrics:
         try:
             found = sobol_indices(runs, metric, factors)
         except ValueError as error:
-            console.print(f"Sobol indices of {metric} are not computed: {error}")
+            yield f"Sobol indices of {metric} are not computed: {error}"
             continue
         chance += left_to_chance(runs, metric) if len(found) else []
         rows += [
@@ -347,9 +383,8 @@ def _sobol_indices(
     if rows:
         title = "first-order and total Sobol indices and 90 % intervals"
         columns = ["first", "from", "to", "total", "from", "to"]
-        console.print(FigureTable(title, ["figure", "factor"], columns, rows), crop=False)
-    for sentence in chance:
-        console.print(sentence)
+        yield FigureTable(title, ["figure", "factor"], columns, rows)
+    yield from chance
 
 
 def _share(value: float) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import re
-import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
@@ -20,12 +19,10 @@ from safetensors.torch import load_file
 
 from simfl.assembly.assemble import assemble
 from simfl.assembly.checks import check_precision_on
-from simfl.assembly.kept_state import KeptState
-from simfl.assembly.shared_generators import SharedGenerators
 from simfl.assembly.simulation import Options, Simulation
 from simfl.common.contract import at_work, misbehaves
 from simfl.common.files import RunFolderError, replacing
-from simfl.common.notices import Notice, befallen, carried, notice
+from simfl.common.notices import Notice, befallen
 from simfl.common.own_version import own_version
 from simfl.common.part_name import called, part_name
 from simfl.eventlog.accounts import Energy
@@ -49,30 +46,24 @@ from simfl.runs.files import (
     check_folder,
     claimed,
     clear,
-    free_reserve,
 )
-from simfl.runs.misleading_measures import misleading_figures
-from simfl.runs.outcome import figures, finish, leave
+from simfl.runs.outcome import figures, finish
+from simfl.runs.recorder import Manifest, Recorder
 from simfl.runs.runfolder import (
     MANIFEST,
     LoadedRun,
     check_format,
-    described_files,
     load_run,
     read_manifest,
     warnings_of,
     write_manifest,
 )
 from simfl.runs.tables_so_far import TablesSoFar
-from simfl.runs.warning_rules import drawn_from, foreseen, found, kept_between
 from simfl.scenario.plugins import users_code
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.scenario.yaml_source.source import read_source
 from simfl.scenario.yaml_source.text import parse
-
-Manifest = dict[str, Any]
-
 
 NOTHING_YET: Mapping[str, Any] = {
     "horizon_s": 0.0,
@@ -293,122 +284,57 @@ def _execute(
 ) -> None:
     """Simulates into a folder with its `manifest`, which always has the current status.
 
-    `snapshot` and `check` are those of the resumed run (`Simulation.make_run`), `warnings` the
-    problems found in its folder, `before` the incidents until its interruption.
+    `snapshot` and `check` are those of the resumed run (`Simulation.make_run`), `warnings` and
+    `before` those of `Recorder`.
     """
-    began, shared = time.perf_counter(), SharedGenerators()
-    kept, tables = KeptState(simulation.parts.values()), TablesSoFar(folder)
+    recorder = Recorder(simulation, folder, manifest, journal, warnings=warnings, before=before)
+    tables = TablesSoFar(folder)
 
     def checkpoint(values: LearnedValues) -> None:
-        """What has befallen the run is kept with what it has computed: it may be cut off."""
-        if not checkpoints.due(values):
-            return
-        tables.write(one)
-        if befell := befallen(values.notices()):
-            so_far = [each.as_dict() for each in carried(before, befell)]
-            if so_far != manifest["warnings"]:
-                manifest["warnings"] = so_far
-                write_manifest(folder, manifest)
+        if checkpoints.due(values):
+            tables.write(one)
+            recorder.keep_incidents(values)
 
     try:
-        noticed, known_before, as_begun = list(warnings), foreseen(simulation), dict(manifest)
+        recorder.foresee()
         checkpoints = Checkpoints(folder, simulation.options.snapshot_seconds, snapshot)
         find = partial(find_contributions, folder=folder / STANDALONE)
         with replacing(folder / SCENARIO) as partial_file:
             partial_file.write_text(simulation.resolved.to_yaml(), encoding="utf-8")
         one = simulation.make_run(folder, journal, snapshot, check, checkpoint, find)
     except KeyboardInterrupt:
-        with suppress(OSError):
-            write_manifest(folder, {**manifest, "status": "interrupted", "reason": BY_THE_USER})
+        recorder.not_begun("interrupted", BY_THE_USER)
         raise
     except Exception as error:  # a user's part may raise anything
-        reason = users_code(error) or f"{type(error).__name__}: {error}"
-        with suppress(OSError):
-            write_manifest(folder, {**manifest, "status": "failed", "reason": reason})
+        recorder.not_begun("failed", _in_words(error))
         raise
-
-    def close(status: str, reason: str | None) -> None:
-        manifest.update(status=status, reason=reason)
-        manifest.update(figures(one))
-        # Code that brings its own values gets these generators, seeded, until the values are
-        # closed.
-        used = () if simulation.protocol.brings_values else shared.used()
-        drawn = drawn_from(dict.fromkeys([*simulation.drew_from, *used]))
-        notices = [
-            *noticed,
-            *one.warnings,
-            *_damage(folder, journal),
-            *drawn,
-            *kept_between(kept.changed()),
-            *known_before,
-        ]
-        manifest["warnings"] = [each.as_dict() for each in carried(before, notices)]
-        manifest["wall_s"] = round(time.perf_counter() - began, 3)
-        manifest["files"] = described_files(folder)
-        write_manifest(folder, manifest)
-
-    def break_off(status: str, reason: str) -> None:
-        """Write what there is; if the disk is what failed, some of it may not be written.
-
-        Rows to be written may fail as well: what a protocol reported about them may have ended the
-        run.
-        """
-        for step in (partial(leave, one, folder), partial(checkpoints.take, one.values)):
-            with suppress(Exception):
-                step()
-        try:
-            close(status, reason)
-        except OSError:
-            free_reserve(folder)
-            try:
-                close(status, reason)
-            except OSError:
-                # If the first manifest had room, one that says less has room, too.
-                slim = {**as_begun, "trained_by": [], "status": status, "reason": reason}
-                with suppress(OSError):  # the folder is gone: nothing can be reported
-                    write_manifest(folder, slim)
-
-    def measure(reason: str) -> None:
-        manifest.update(figures(one), reason=reason)
-        write_manifest(folder, manifest)  # measures read the run as its user will
-        ref = one.publications.latest
-        weights = ref.value().weights if ref else None
-        loaded = load_run(folder)
-        manifest["measures"] = simulation.measured(loaded, weights)
-        noticed.extend(misleading_figures(loaded, manifest["measures"]))
-
     try:
         reason = simulate(simulation, one)
         return_freed_memory()  # the log's tables take their turn
         finish(simulation, one, folder)
-        noticed += found(simulation, one)
-        measure(reason)
+        recorder.measure(one, reason)
         broken = "; ".join(one.accounts.violations)
-        close("failed" if broken else "completed", broken or reason)
+        recorder.close(one, "failed" if broken else "completed", broken or reason)
     except KeyboardInterrupt:
-        break_off("interrupted", BY_THE_USER)
+        recorder.break_off(one, checkpoints, "interrupted", BY_THE_USER)
         raise
     except (Diverged, Stalled) as error:
-        diverged = isinstance(error, Diverged)
-        reason = str(error) if diverged else f"Stalled: {error}"
         try:
-            if not one.laws:  # else the end itself diverged, in a version not yet computed
-                ref = one.publications.latest
-                # How it ended counts, even if its last version, or what it is compared with, fails.
-                with suppress(Diverged, StandaloneDiverged):
-                    finish(simulation, one, folder, model=ref is None or ref.known)
-            close("diverged" if diverged else "failed", reason)
+            _finish_without_end(simulation, one, folder)
+            if isinstance(error, Diverged):
+                recorder.close(one, "diverged", str(error))
+            else:
+                recorder.close(one, "failed", f"Stalled: {error}")
         except OSError as failure:
-            break_off("failed", f"{type(failure).__name__}: {failure}")
+            recorder.break_off(one, checkpoints, "failed", _in_words(failure))
             raise
         raise
     except ReplayDiffers:
         raise
     except (Exception, SystemExit) as error:  # a user's part may raise anything, or exit
-        reason = users_code(error) or f"{type(error).__name__}: {error}"
-        break_off("failed", reason)
+        recorder.break_off(one, checkpoints, "failed", _in_words(error))
         if isinstance(error, SystemExit):  # its exit code would otherwise become the run's
-            raise RunFailed(reason) from error
+            raise RunFailed(_in_words(error)) from error
         raise
     finally:
         one.values.close()
@@ -416,18 +342,21 @@ def _execute(
         raise RunFailed(f"the run broke its own laws: {broken}")
 
 
-def _damage(folder: Path, journal: Journal) -> list[Notice]:
-    """Damage found in stored files, for the manifest."""
-    notices = []
-    if journal.damaged:
-        lines = f"{journal.damaged} damaged lines"
-        message = f"{folder / JOURNAL}: {lines}; their content was computed again"
-        notices.append(notice("damaged_journal", message, journal.damaged))
-    damaged = getattr(journal.shared, "damaged", 0)
-    if damaged:
-        message = f"shared results: {damaged} damaged entries, not used"
-        notices.append(notice("damaged_store", message, damaged))
-    return notices
+def _finish_without_end(simulation: Simulation, one: Run, folder: Path) -> None:
+    """Write the tables of a run that diverged or stalled.
+
+    How it ended counts, even if its last version, or what it is compared with, fails.
+    """
+    if one.laws:  # the end itself diverged, in a version not yet computed: all has been written
+        return
+    ref = one.publications.latest
+    with suppress(Diverged, StandaloneDiverged):
+        finish(simulation, one, folder, model=ref is None or ref.known)
+
+
+def _in_words(error: BaseException) -> str:
+    """An error as the manifest's reason: the line of the user's code, or its class and message."""
+    return users_code(error) or f"{type(error).__name__}: {error}"
 
 
 def simulate(simulation: Simulation, one: Run) -> str:

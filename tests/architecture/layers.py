@@ -140,13 +140,16 @@ ROOMS = {
     "runs.tables_so_far": _room("protocols runs.outcome"),
     "runs.figure_notes": _room(),
     "runs.outcome": _room(f"{_BELOW_ASSEMBLY} assembly.simulation", "numpy pyarrow safetensors"),
-    "runs.execution": _room(
-        f"{_BELOW_ASSEMBLY} assembly.assemble assembly.checks assembly.kept_state"
+    "runs.recorder": _room(
+        "protocols provenance.journal provenance.snapshots assembly.kept_state"
         " assembly.shared_generators assembly.simulation runs.misleading_measures"
-        " runs.warning_rules runs.outcome"
-        " runs.files runs.tables_so_far"
+        " runs.warning_rules runs.outcome runs.runfolder runs.files",
+    ),
+    "runs.execution": _room(
+        f"{_BELOW_ASSEMBLY} assembly.assemble assembly.checks assembly.simulation"
+        " runs.recorder runs.outcome runs.runfolder runs.files runs.tables_so_far"
         " provenance.replay provenance.snapshots",
-        "torch numpy pandas pyarrow safetensors",
+        "torch pyarrow safetensors",
     ),
     # What Python's users call: it shows how things go.
     "runs.from_python": _room(

@@ -263,7 +263,8 @@ def test_an_index_lies_between_0_and_1_as_its_interval_does(
     found = first_order_indices(table, ENERGY, ["a", "b"])["index"]
     assert found.max() > 1.0 and found.min() < 0.0  # what is estimated is a share all the same
 
-    answers._first_order_indices(answers.Terminal(), table, [ENERGY], ["a", "b"], [])
+    for shown in answers._first_order_indices(table, [ENERGY], ["a", "b"], []):
+        answers.Terminal().print(shown)
 
     lines = capsys.readouterr().out.splitlines()
     cells = [line.split("│")[3:6] for line in lines if f"│ {ENERGY}" in line]
