@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -1761,3 +1762,44 @@ def test_joules_without_measured_watts_are_marked(tmp_path: Path) -> None:
     assert without_measured_watts([profile, line]) == ["ethernet_1g"]
     nowhere = replace(profile, sources={"power_idle_w": "a wattmeter"})
     assert without_measured_watts([nowhere]) == ["pi"]
+
+
+def test_static_power_counts_below_the_measured_clock_alone(tmp_path: Path) -> None:
+    """Measured watts at the highest clock hold without it, as long as no clock is lowered."""
+    content = yaml.safe_load(Catalogue().profile("device", "rpi_4b").path.read_text())
+    del content["processor"]["kappa"], content["sources"]["processor.kappa"]
+    content["processor"] |= {"power_active_w": 6.0, "power_static_w": 0.1}
+    content["sources"]["processor.power_active_w"] = "a wattmeter"
+    content["unverified"].append("processor.power_static_w")
+    (tmp_path / "pi.yaml").write_text(yaml.safe_dump(content))
+    profile = Catalogue([tmp_path]).profile("device", "pi")
+
+    assert without_measured_watts([profile]) == ["pi"]
+    assert without_measured_watts([profile], full_speed=True) == []
+    for key, value in (("measured_hz", 1.2e9), ("name", "thermal_cpu"), ("power_active_w", None)):
+        values = deepcopy(dict(profile.values))
+        values["processor"][key] = value
+        if value is None:
+            del values["processor"][key]
+        changed = replace(profile, values=values)
+        assert without_measured_watts([changed], full_speed=True) == ["pi"]
+
+    scenario = small(
+        data={"name": "sizes", "examples_per_client": 32, "input_shape": [1, 8, 8]},
+        model="linear",
+        algorithm={"name": "none", "local": {"batch_size": 32, "epochs": 1}},
+        population={
+            "name": "catalogue",
+            "clients": 2,
+            "profiles": [str(tmp_path)],
+            "groups": [{"device": "pi", "link": "wifi5_ac"}],
+        },
+        stop={"versions": 1},
+    )
+    told = {}
+    for allocation in ("max", {"name": "capped", "share": 0.5}):
+        asked = scenario.with_overrides([f"decisions.allocation={json.dumps(allocation)}"])
+        run = simfl.run(asked, tmp_path / "run", overwrite=True)
+        (one,) = (one for one in run.warnings if one.kind == "unverified_figures")
+        told[str(allocation)] = "watts of pi, " in one.message
+    assert list(told.values()) == [False, True]

@@ -259,17 +259,17 @@ def for_one_model(cards: Sequence[str] = GPUS) -> pd.DataFrame:
                 bases = {gpu: base_of(gpu, behind.limit_w)}
                 fit = fit_computing(measurements([behind]), [work_of(model)], bases)
                 assert fit is not None
-                draws = np.exp(fit.fit.draws[:, 0])
-                errors = {"": fit.errors(0, model), "any_": fit.errors(0, None)}
+                fits = {"": fit.of_model(model), "any_": fit}
                 for one in own:
                     apart = max(one.batch / behind.batch, behind.batch / one.batch)
                     if not 1 < apart <= FACTOR_APART:
                         continue
-                    said = draws @ np.array(amounts(work_of(model), images, one.steps))
+                    work = np.array(amounts(work_of(model), images, one.steps))
                     row: dict[str, object] = {"gpu": gpu, "model": model, "behind": behind.batch}
                     row |= {"batch": one.batch, "measured": one.seconds}
-                    for name, its in errors.items():
-                        low, high = np.quantile(said * np.exp(its), ENDS)
+                    for name, its in fits.items():
+                        said = np.exp(its.fit.draws[:, 0]) @ work * np.exp(its.errors(0))
+                        low, high = np.quantile(said, ENDS)
                         row |= {f"{name}low": low, f"{name}high": high}
                     found.append(row)
     return pd.DataFrame(found)

@@ -22,14 +22,13 @@ from simfl.calibration.links import LINK_TERMS, link_prior, transfer_amounts
 from simfl.calibration.machines import TERMS, TRAINING
 from simfl.calibration.measurements import Measurements, read_measurements
 from simfl.calibration.plausible import refuse_implausible_transfer
-from simfl.calibration.posterior import CHAINS, Posterior, posterior
+from simfl.calibration.posterior import CHAINS, Posterior, best_shares, generator, posterior
 from simfl.calibration.power import WAITING, power_figures
 from simfl.calibration.terms import Rows
 from simfl.calibration.twins import Figure, Twin
 from simfl.calibration.works import model_part, works
 from simfl.common.model_work import KINDS, ModelWork
 from simfl.scenario.yaml_source.error import ScenarioError
-from simfl.streams import Streams
 from simfl.system.accelerator import Accelerator
 from simfl.system.catalogue import Catalogue, Profile
 from simfl.system.cpu import Cpu
@@ -239,6 +238,9 @@ def _device_twins(
     fits = {name: computing if name in _computed(computing) else None for name in measured.devices}
     fixed = {} if computing is None else computing.fixed_shares()
     powers = power_figures(measured, devices, clocks, fixed, model)
+    if computing is not None and model is not None:
+        own = computing.of_model(model)
+        fits = {name: own if one is not None else None for name, one in fits.items()}
     found = []
     for name, fitted in fits.items():
         profile, device, clock_hz = profiles[name], devices[name], clocks[name]
@@ -249,14 +251,13 @@ def _device_twins(
         calibrated, errors = None, None
         if fitted is not None:
             place = fitted.devices.index(name)
-            longer = 1.0 if model is None else float(np.exp(fitted.off(place, model)))
-            figures += fitted.figures(place, slower_at(device, clock_hz), longer)
+            figures += fitted.figures(place, slower_at(device, clock_hz))
             figures += _kept_fixed_time(profile, device, clock_hz, figures)
             drops += [f"processor.{key}" for key in WORK_KEYS]
             calibrated = _calibrated(measured, name, figures)
             if model is not None:
                 calibrated = _for_one_model(calibrated, measured, counted, model)
-            errors = fitted.errors(place, model)
+            errors = fitted.errors(place)
         if name in powers:
             figures += powers[name]
             idle, active = powers[name][:2]
@@ -401,27 +402,40 @@ def _link_twins(
         accepted = "a link of the model fixed_rate"
         raise ScenarioError(str(measured.path), None, "--base-link", base, accepted)
     names = list(dict.fromkeys(one.link for one in transfers))
-    # Transfers of one link in one direction share their place, its signal and the other traffic.
-    links = [(one.link, one.direction) for one in transfers]
-    subjects = {link: number for number, link in enumerate(dict.fromkeys(links))}
     ways = [
         transfer_amounts(one.bytes, one.direction == "up", link.duty_cycle) for one in transfers
     ]
     rows = Rows(
         np.array([one.line for one in transfers]),
         np.array([names.index(one.link) for one in transfers]),
-        np.array([subjects[link] for link in links]),
+        np.array(_alike(measured)),
         np.array(ways),
         np.array([one.seconds for one in transfers]),
     )
     prior = link_prior(len(names), link)
     sent_bytes = np.array([one.bytes for one in transfers])
     refuse_implausible_transfer(str(measured.path), sent_bytes, rows, prior, base)
-    fit = posterior(rows, prior, Streams(0).generator("calibration.links"))
+    small = best_shares(rows, prior)[:, -1] > 0.5
+    rows = replace(rows, subject=np.array(_alike(measured, small.tolist())))
+    fit = posterior(rows, prior, generator("links", names))
     twins = [
         _link_twin(measured, name, place, fit, rows, profile) for place, name in enumerate(names)
     ]
     return twins, about_fit(rows, fit, names)
+
+
+def _alike(measured: Measurements, small: Sequence[bool] | None = None) -> list[int]:
+    """What transfers share, by number: in one direction of a link its place, signal and traffic.
+
+    `small` ones, which take most of their time for the round trip, share this instead.
+    """
+    sizes = small or [False] * len(measured.transfers)
+    links = [
+        (one.link, "" if its else one.direction)
+        for one, its in zip(measured.transfers, sizes, strict=True)
+    ]
+    numbers = {one: number for number, one in enumerate(dict.fromkeys(links))}
+    return [numbers[one] for one in links]
 
 
 def _link_twin(

@@ -20,10 +20,9 @@ from scipy import stats
 
 from simfl.calibration.computing import subjects_of
 from simfl.calibration.measurements import Draw, Measurements
-from simfl.calibration.posterior import CHAINS, DEGREES
+from simfl.calibration.posterior import CHAINS, DEGREES, generator
 from simfl.calibration.terms import sigma
 from simfl.common.arrays import FloatArray, IntArray
-from simfl.streams import Streams
 from simfl.system.cpu import Cpu
 from simfl.system.device import Device
 
@@ -105,7 +104,7 @@ def clock_powers(measured: Measurements, devices: Mapping[str, Device]) -> dict[
             watts,
             np.array([loads.index(one) for one in loads]),
             idle_share,
-            Streams(0).generator("calibration.clocks"),
+            generator("clocks", [name]),
         )
     return found
 

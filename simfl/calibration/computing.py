@@ -11,15 +11,14 @@ from simfl.calibration.held_out import Prediction, leave_one_out, predictions, t
 from simfl.calibration.machines import TERM_PRIORS, TERMS, TRAINING, Base, amounts, prior_of
 from simfl.calibration.measurements import Computation, Measurements
 from simfl.calibration.plausible import refuse_implausible, refuse_stray
-from simfl.calibration.posterior import ALIKE, UNLIKE, Posterior, posterior
+from simfl.calibration.posterior import UNLIKE, Posterior, generator, posterior
 from simfl.calibration.terms import Rows
 from simfl.calibration.twins import Figure
 from simfl.calibration.works import model_part
-from simfl.common.arrays import FloatArray
+from simfl.common.arrays import BoolArray, FloatArray
 from simfl.common.model_work import ModelWork
 from simfl.scenario.sections import Part
 from simfl.scenario.yaml_source.error import ScenarioError
-from simfl.streams import Streams
 from simfl.system.device import Device
 from simfl.system.measured import MeasuredProcessor
 
@@ -31,12 +30,14 @@ WORK_KEYS = (
     "cycles_per_bit",
 )
 """Keys of a processor that cannot be combined with rates by kind of work."""
+ONE_MODEL = 0.05, 0.8
+"""Scatter of rows of one model around its own fit, and the spread of that: within 3.7 times."""
 
 
 @dataclass(frozen=True, eq=False)
 class ComputingFit:
     """What rows of computations say about `devices`; `subjects` are the trained models, by
-    index.
+    index. `only` is the one model that it is for, None if for any.
     """
 
     devices: Sequence[str]
@@ -45,6 +46,7 @@ class ComputingFit:
     rows: Rows
     fit: Posterior
     held_out: Sequence[Prediction]
+    only: str | None = None
 
     @property
     def fitted(self) -> list[Prediction]:
@@ -60,45 +62,47 @@ class ComputingFit:
         shares = parts[:, fixed].sum(1) / parts.sum(1)
         return dict(zip(self.rows.line.tolist(), shares.tolist(), strict=True))
 
-    def off(self, device: int, model: str) -> float:
-        """The mean logarithm of a model's measured seconds over what the best fit says of them."""
-        own = self._rows_of(device, model)
-        return float(np.log(own.measured / (own.amounts @ np.exp(self.fit.logs[device]))).mean())
+    def errors(self, device: int) -> FloatArray:
+        """Draws of the logarithm of the error of seconds, beside each draw of figures.
 
-    def errors(self, device: int, model: str | None) -> FloatArray:
-        """Draws of the logarithm of the error of a model's seconds, beside each draw of figures.
-
-        Of a model that was not measured (None), or of one whose rows say what each draw misses;
-        another row of it differs from these as they do from each other.
+        Of a model that was not measured, or, of a fit to one model, of another row of it.
         """
-        unmeasured = self.fit.errors[:, device]
-        if model is None:
-            return unmeasured
-        own = self._rows_of(device, model)
-        drawn = np.exp(self.fit.draws[:, device]) @ own.amounts.T
-        apart = np.sqrt((1.0 - ALIKE) * (1.0 + 1.0 / len(own)))
-        found: FloatArray = np.log(own.measured / drawn).mean(1) + apart * unmeasured / UNLIKE
-        return found
+        errors = self.fit.errors[:, device]
+        return errors if self.only is None else errors / UNLIKE
+
+    def of_model(self, model: str) -> ComputingFit:
+        """The fit to a model's own rows alone, which differ by less than models do.
+
+        So its figures are those at which this model trains, whatever batch size tells; rates of
+        other models would be others. Each row counts in full.
+        """
+        own = self.rows.only(self._trains(model))
+        own = replace(own, subject=np.arange(len(own)))
+        prior = replace(self.fit.prior, scatter=ONE_MODEL[0], scatter_spread=ONE_MODEL[1])
+        random = generator(f"computing {model_part(model)}", self.devices)
+        return replace(self, rows=own, fit=posterior(own, prior, random), only=model)
 
     def measures(self, device: int, model: str) -> bool:
         """Whether rows of a device train a model, however they write it."""
-        return bool(len(self._rows_of(device, model)))
+        return bool((self._trains(model) & (self.rows.thing == device)).any())
 
-    def _rows_of(self, device: int, model: str) -> Rows:
+    def _trains(self, model: str) -> BoolArray:
         part = model_part(model)
         same = [place for place, name in enumerate(self.subjects) if model_part(name) == part]
-        return self.rows.only((self.rows.thing == device) & np.isin(self.rows.subject, same))
+        trains: BoolArray = np.isin(self.rows.subject, same)
+        return trains
 
-    def figures(self, device: int, slower: float, longer: float = 1.0) -> list[Figure]:
+    def figures(self, device: int, slower: float) -> list[Figure]:
         """A device's figures, at a clock at which it takes so many times as long as at its
-        highest; for a model that takes so many times as `longer` as the best fit says."""
+        highest.
+        """
         told = told_terms(self.rows, self.fit, device)
         best, draws = self.fit.figures(device), self.fit.drawn_figures(device)
         found = []
         for place, term in enumerate(self.fit.prior.terms):
             origin = "" if told[place] else self._origin(device, place)
             power = 1.0 if term.per_unit else -1.0
-            value = float(best[place]) * (slower * longer) ** power
+            value = float(best[place]) * slower**power
             its = draws[:, place] * slower**power
             found.append(Figure(term.key, term.unit, value, its, origin))
         return found
@@ -141,10 +145,9 @@ def fit_computing(
     rows = replace(rows, amounts=rows.amounts[:, : len(priors)])
     prior, path = prior_of(bases, priors), str(measured.path)
     refuse_implausible(path, "seconds", rows, prior, [devices[name].name for name in names])
-    streams = Streams(0)
-    fit = posterior(rows, prior, streams.generator("calibration.computing"))
+    fit = posterior(rows, prior, generator("computing", names))
     refuse_stray(path, "seconds", rows, fit)
-    held_out = leave_one_out(rows, prior, streams.generator("calibration.held_out"))
+    held_out = leave_one_out(rows, prior, generator("held out", names))
     return ComputingFit(names, bases, subjects, rows, fit, held_out)
 
 

@@ -7,12 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simfl.calibration.machines import TRAINING
 from simfl.calibration.posterior import Posterior, posterior
 from simfl.calibration.terms import Prior, Rows
 from simfl.common.arrays import FloatArray
 
 LEAST_SHARE = 0.05
 """Rows do not determine a term that takes less than this share of each row's seconds."""
+MOST = 0.5
+"""A share of a training's seconds that its fixed time has where it is told by this alone."""
+MOST_SPREAD = 0.5
+"""The share of the prior's spread that it may keep where it is told by several rows."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +95,19 @@ def predictions(rows: Rows, fit: Posterior, behind: Rows) -> list[Prediction]:
 
 
 def told_terms(rows: Rows, fit: Posterior, thing: int) -> list[bool]:
-    """Whether a thing's own rows determine each term: it has a sufficient share of one of them."""
+    """Whether a thing's own rows determine each term: it has a sufficient share of one of them.
+
+    The fixed time of trainings also must be told apart from their steps: it is most of a training,
+    or the rows have narrowed what the prior leaves open. Long trainings of one length tell nothing.
+    """
     own = rows.amounts[rows.thing == thing]
     if not len(own):
         return [False] * len(fit.prior.terms)
-    told: list[bool] = (_shares(fit, thing, own).max(0) >= LEAST_SHARE).tolist()
+    shares = _shares(fit, thing, own).max(0)
+    spreads = np.sqrt(np.diag(fit.prior.covariance)).reshape(fit.logs.shape)[thing]
+    open_ = fit.draws[:, thing].std(0) > MOST_SPREAD * spreads
+    fixed = np.array([one is TRAINING.term for one in fit.prior.terms])
+    told: list[bool] = ((shares >= LEAST_SHARE) & ~(fixed & open_ & (shares < MOST))).tolist()
     return told
 
 

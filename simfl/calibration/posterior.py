@@ -14,6 +14,7 @@ average (docs/decisions.md).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ from scipy.optimize import minimize
 
 from simfl.calibration.terms import ENDS, Prior, Rows
 from simfl.common.arrays import FloatArray
+from simfl.streams import Streams
 
 DEGREES = 4.0
 """Degrees of freedom of Student's t distribution."""
@@ -85,6 +87,15 @@ class Posterior:
         return found
 
 
+def generator(fit: str, things: Sequence[str]) -> np.random.Generator:
+    """The random numbers of a fit, by what is fitted.
+
+    Things that were fitted apart have errors of their own; those that are fitted again have the
+    same.
+    """
+    return Streams(0).generator(f"calibration.{fit}: {', '.join(things)}")
+
+
 def posterior(rows: Rows, prior: Prior, rng: np.random.Generator) -> Posterior:
     """The posterior of `prior` given `rows`; without rows it is the prior."""
     target = _Target(rows, prior)
@@ -97,6 +108,12 @@ def posterior(rows: Rows, prior: Prior, rng: np.random.Generator) -> Posterior:
     return Posterior(prior, logs, draws, scatter, errors)
 
 
+def best_shares(rows: Rows, prior: Prior) -> FloatArray:
+    """The share of each term (rows, terms) in the best fit to rows."""
+    target = _Target(rows, prior)
+    return target.shares(target.best())
+
+
 class _Target:
     """The logarithm of the posterior density at points (..., things * terms + 1).
 
@@ -107,6 +124,7 @@ class _Target:
         things, terms = prior.mean.shape
         spread_out = np.zeros((len(rows), things, terms))
         spread_out[np.arange(len(rows)), rows.thing] = rows.amounts
+        self._shape = things, terms
         self._amounts = spread_out.reshape(len(rows), things * terms)
         self._measured = np.log(rows.measured)
         alike = (rows.thing[:, None] == rows.thing) & (rows.subject[:, None] == rows.subject)
@@ -139,6 +157,13 @@ class _Target:
         )
         point: FloatArray = found.x
         return point
+
+    def shares(self, point: FloatArray) -> FloatArray:
+        """The share of each term (rows, terms) in the rows' sums at a point."""
+        of_all, *_ = self._at(point)
+        things, terms = self._shape
+        own: FloatArray = of_all.reshape(-1, things, terms).sum(1)
+        return own
 
     def draws(self, best: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Independent draws (`CHAINS`, coordinates)."""

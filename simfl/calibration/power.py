@@ -17,12 +17,11 @@ from simfl.calibration.computing import subjects_of
 from simfl.calibration.held_out import LEAST_SHARE
 from simfl.calibration.measurements import Measurements
 from simfl.calibration.plausible import refuse_implausible
-from simfl.calibration.posterior import CHAINS, DEGREES, Posterior, posterior
+from simfl.calibration.posterior import CHAINS, DEGREES, Posterior, generator, posterior
 from simfl.calibration.terms import Prior, Rows, Term, sigma
 from simfl.calibration.twins import Figure
 from simfl.calibration.works import model_part
 from simfl.common.arrays import FloatArray
-from simfl.streams import Streams
 from simfl.system.accelerator import Accelerator
 from simfl.system.device import Device
 
@@ -93,7 +92,7 @@ def power_figures(
     falls = clock_powers(measured, devices)
     for row, one in enumerate(draws):
         rows.amounts[row] *= at_clock(falls, one, devices[one.device], clocks[one.device])
-    rng = Streams(0).generator("calibration.power")
+    rng = generator("power", names)
     active_w = idle_w + added_w
     waiting_w = np.sqrt(idle_w * active_w)
     fits = []

@@ -12,6 +12,7 @@ import numpy as np
 
 from simfl.assembly.simulation import Simulation
 from simfl.common.notices import Notice, notice
+from simfl.decisions.base import Allocation
 from simfl.system.accelerator import Accelerator
 from simfl.system.implausible import (
     hours_as_seconds,
@@ -54,7 +55,9 @@ def unverified(simulation: Simulation) -> list[Notice]:
     by_profile = unverified_figures(simulation.world.profiles)
     estimates = sum(unverified for unverified, _ in by_profile.values())
     total = sum(figures for _, figures in by_profile.values())
-    unmeasured = without_measured_watts(simulation.world.profiles)
+    allocations = [one for one in simulation.parts.values() if isinstance(one, Allocation)]
+    full_speed = all(one.full_speed for one in allocations)
+    unmeasured = without_measured_watts(simulation.world.profiles, full_speed=full_speed)
     waiting = _waiting_steps(simulation)
     if not estimates and not unmeasured and not waiting:
         return []

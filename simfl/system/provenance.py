@@ -68,16 +68,33 @@ def unmeasured_kinds(
     return sorted(found)
 
 
-def without_measured_watts(profiles: Sequence[Profile]) -> list[str]:
-    """Profiles with an estimated or sourceless figure behind the joules."""
+def without_measured_watts(profiles: Sequence[Profile], *, full_speed: bool = False) -> list[str]:
+    """Profiles with an estimated or sourceless figure behind the joules.
+
+    At `full_speed` no device computes below its highest clock.
+    """
     return [
         one.name
         for one in profiles
         if any(
-            path.rpartition(".")[2] in WATTS and (path in one.unverified or path not in one.sources)
+            path.rpartition(".")[2] in WATTS
+            and (path in one.unverified or path not in one.sources)
+            and not (full_speed and path == _STATIC and _is_measured_at_its_highest(one))
             for path in one.figures()
         )
     ]
+
+
+_STATIC = "processor.power_static_w"
+
+
+def _is_measured_at_its_highest(profile: Profile) -> bool:
+    """Whether the watts of training are those at the highest clock, of which static power is a
+    part, and no heat lowers it.
+    """
+    processor = profile.values["processor"]
+    measured = "power_active_w" in processor and "measured_hz" not in processor
+    return measured and processor.get("name") != "thermal_cpu"
 
 
 def unverified_figures(profiles: Sequence[Profile]) -> dict[str, tuple[int, int]]:

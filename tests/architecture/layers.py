@@ -126,7 +126,7 @@ ROOMS = {
     "runs.test_set": _room("assembly.simulation", "numpy torch"),
     "runs.absences": _room("system protocols assembly.simulation", "numpy"),
     "runs.grid_hours": _room("system assembly.simulation", "numpy"),
-    "runs.hardware_warnings": _room("system assembly.simulation", "numpy"),
+    "runs.hardware_warnings": _room("system decisions assembly.simulation", "numpy"),
     "runs.warning_rules": _room(
         "system decisions eventlog protocols measures assembly.simulation runs.learning_nothing"
         " runs.hardware_warnings"

@@ -104,7 +104,8 @@ def test_transfers_that_hung_are_outliers_unless_most_did(
         return
     made = calibrate(file)
     (rate,) = [one for one in made.twins[0].figures if one.key == "link.uplink_bps"]
-    assert rate.value == pytest.approx(7e7, rel=0.1)
+    assert rate.value == pytest.approx(7e7, rel=0.2)
+    assert rate.interval[0] < 7e7 < rate.interval[1]
     assert (
         made.doubts[0].startswith(f"pi_link: {hung} of 6 rows") and "line 2: 9.5" in made.doubts[0]
     )

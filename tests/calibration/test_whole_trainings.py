@@ -59,7 +59,7 @@ def test_trainings_of_one_length_leave_it_open(tmp_path: Path) -> None:
     assert figure.origin == "from the prior"
     assert any(f"no row tells {KEY}" in one for one in found.warnings)
     low, high = figure.interval
-    assert low < 0.05 and high > 2.0
+    assert low < 0.07 and high > 2.0
     fit = found.computing
     assert fit is not None
 
@@ -70,6 +70,36 @@ def test_trainings_of_one_length_leave_it_open(tmp_path: Path) -> None:
         return ends[1] / ends[0]
 
     assert factor(1) > 1.5 * factor(100)
+
+
+MODELS = "device,model,input_shape,outputs,batch_size,examples,trainings,seconds"
+TWO_LENGTHS = [
+    f"pi,{model},3x32x32,10,16,{examples},{trainings},{seconds}"
+    for model, long_s, short_s in (
+        ("resnet18", 24, 1.8),
+        ("mobilenet_v2", 14, 1.2),
+        ("resnet50", 60, 3.6),
+        ("vgg11", 30, 2.1),
+    )
+    for examples, trainings, seconds in ((320, "", long_s), (16, 1, short_s))
+]
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_told"),
+    [
+        # 6 % of the training is fixed time by the best fit, and anything by the draws.
+        (["pi,cnn,3x32x32,10,32,3200,1,10"], False),
+        (["pi,resnet18,3x32x32,10,16,16,1,4.9", "pi,resnet18,3x32x32,10,16,320,1,28.4"], True),
+        # Less than half of each training, but told by many rows.
+        (TWO_LENGTHS, True),
+    ],
+)
+def test_when_rows_tell_the_fixed_time(rows: list[str], is_told: bool, tmp_path: Path) -> None:
+    """It is most of a training, or several rows narrow it."""
+    figure = fixed_time(calibrate(file_of(tmp_path, rows, MODELS), ["pi=rpi_4b"]))
+
+    assert (figure.origin == "") == is_told
 
 
 def test_steps_in_a_loop_say_nothing_of_it(tmp_path: Path) -> None:

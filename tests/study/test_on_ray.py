@@ -10,8 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from simfl.cli.app import app
+from simfl.study import on_ray
 from simfl.study.loaded import load_study
 from simfl.study.on_ray import pack, unpack, work_somewhere
+from simfl.study.worker import Outcome
 from tests.study.studies import run_here, session, write_study
 
 ROOT = Path(__file__).parents[2]
@@ -115,3 +117,20 @@ def test_without_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pip install 'simfl[ray]'" in missing.stderr
     assert unknown.exit_code == 2
     assert "local or ray" in unknown.stderr
+
+
+def test_the_disk_of_another_node_may_be_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A study ends when its own disk is full; a node without room for its part fails alone."""
+    full = Outcome("one", "failed", "No space left on device", no_space=True)
+    monkeypatch.setattr(on_ray, "work", lambda task: full)
+    one = session(tmp_path, seeds=[1], points={"grid": {"algorithm.local.steps": [1]}})
+    (task,) = one.tasks(one.todo())
+    token = tmp_path / "token"
+
+    elsewhere, _ = work_somewhere(task, token)
+    token.touch()
+    here, _ = work_somewhere(task, token)
+
+    assert (elsewhere.no_space, here.no_space) == (False, True)
