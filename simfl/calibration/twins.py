@@ -11,7 +11,7 @@ import numpy as np
 import yaml
 
 from simfl.calibration.terms import ENDS, LEVEL
-from simfl.common.arrays import FloatArray
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.system.catalogue import Profile
 from simfl.system.uncertainty import SECONDS, Calibrated
 
@@ -19,6 +19,8 @@ DIGITS = 4
 """Significant digits of a fitted figure."""
 DRAWS = 100
 """Joint draws in a profile."""
+CELLS = 20
+"""Parts of a figure's distribution with as many draws each: of 5 %, as an interval's ends have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +109,27 @@ class Twin:
             for key, one in self.base.uncertainty.intervals.items()
             if key not in {SECONDS, *draws, *self.drops, *self.sets}
         }
-        chosen = np.stack(list(draws.values()), axis=1)[:DRAWS]
-        rows = [[_rounded(value) for value in row] for row in chosen]
+        every = np.stack(list(draws.values()), axis=1)
+        rows = [[_rounded(value) for value in row] for row in every[spread_out(every)]]
         return {**others, **found, "draws": {"columns": list(draws), "rows": rows}}
+
+
+def spread_out(draws: FloatArray) -> IntArray:
+    """The indices of `DRAWS` of these joint draws (draws, figures), in an order of which any first
+    few have the figures' whole range: each next one lies where its figures are least represented.
+
+    The first 39 of 400 miss the ends of a figure's interval by a third less than 39 at random.
+    """
+    cells = draws.argsort(0).argsort(0) * CELLS // len(draws)
+    figures = np.arange(draws.shape[1])
+    filled = np.zeros((len(figures), CELLS))
+    left, chosen = np.zeros(len(draws)), list[int]()
+    for _ in range(DRAWS):
+        next_ = int((filled[figures, cells].sum(1) + left).argmin())
+        chosen.append(next_)
+        filled[figures, cells[next_]] += 1.0
+        left[next_] = np.inf
+    return np.array(chosen)
 
 
 class _Dumper(yaml.SafeDumper):
