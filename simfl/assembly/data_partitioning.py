@@ -28,7 +28,9 @@ from simfl.streams import Streams
 class PartitionedData:
     """The data as partitioned: one shard per client, the server's sets, and each client's numbers.
 
-    `data` no longer has training examples; `unassigned` of them belong to no client.
+    `data` no longer has training examples; `unassigned` of them belong to no client. `client_tests`
+    are the examples that each client tests with, () if clients keep none; `clients`, `num_examples`
+    and `label_counts` are of those that it trains with.
     """
 
     data: Data
@@ -38,12 +40,13 @@ class PartitionedData:
     label_counts: IntArray
     noise_variance: Sequence[float] = ()
     unassigned: int = 0
+    client_tests: Sequence[Examples] = ()
 
     def digest(self) -> str:
         """A hash of the partitioned examples, and of the server's."""
         digest = hashlib.blake2b()
         held = [one for one in (self.validation, self.data.flipped) if one is not None]
-        for examples in (self.data.test, *held, *self.clients):
+        for examples in (self.data.test, *held, *self.clients, *self.client_tests):
             digest.update(str(tuple(examples.inputs.shape)).encode())
             for tensor in (examples.inputs, examples.targets):
                 values = np.ascontiguousarray(tensor.numpy()).reshape(-1)
@@ -61,6 +64,7 @@ class PartitionedData:
             self,
             data=data,
             clients=[own.placed(dtype, device) for own in self.clients],
+            client_tests=[own.placed(dtype, device) for own in self.client_tests],
             validation=self.validation and self.validation.placed(dtype, device),
         )
 
@@ -116,6 +120,7 @@ def partition_data(
             with_noise(train.take(own), variance, streams.generator("noise", client))
             for client, (own, variance) in enumerate(zip(rows, variances, strict=True))
         ]
+    clients, tests = _tests_of_clients(clients, scenario.data.client_test_share, streams)
     labels = data.outputs if data.task == "classification" else 0
     counts = np.array(
         [np.bincount(one.targets, minlength=labels) if labels else [] for one in clients],
@@ -123,7 +128,24 @@ def partition_data(
     )
     sizes = np.array([len(one) for one in clients], dtype=np.int64)
     unassigned = len(train) - np.unique(np.concatenate(rows)).size
-    return PartitionedData(data, clients, validation, sizes, counts, variances, unassigned)
+    return PartitionedData(data, clients, validation, sizes, counts, variances, unassigned, tests)
+
+
+def _tests_of_clients(
+    clients: list[Examples], share: float, streams: Streams
+) -> tuple[list[Examples], list[Examples]]:
+    """What each client trains and tests with: a random share of its examples, at least one of two.
+
+    A client with a single example has none to test with. Without a share, nobody keeps any.
+    """
+    if not share:
+        return clients, []
+    split = []
+    for client, own in enumerate(clients):
+        order = streams.generator("client test", client).permutation(len(own))
+        kept = min(max(round(share * len(own)), 1), max(len(own) - 1, 0))
+        split.append((own.take(np.sort(order[kept:])), own.take(np.sort(order[:kept]))))
+    return [train for train, _ in split], [test for _, test in split]
 
 
 def _to_read(targets: NDArray[Any]) -> NDArray[Any]:

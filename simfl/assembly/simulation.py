@@ -28,7 +28,7 @@ from simfl.eventlog.log import EventLog
 from simfl.learning.batched import BatchedTrainer
 from simfl.learning.codecs.messages import Coding
 from simfl.learning.devices import ComputeDevice
-from simfl.learning.evaluate import Evaluator, client_set
+from simfl.learning.evaluate import Evaluator, client_set, client_test_set
 from simfl.learning.federation import Federation
 from simfl.learning.forms import trained_by
 from simfl.learning.minibatch import plain_loss
@@ -181,6 +181,15 @@ class Simulation:
     def sized_only(self) -> dict[Direction, Codec]:
         """Its codecs that change the size of messages but not the values."""
         return sized_only(self.parts)
+
+    @property
+    def own_models(self) -> bool:
+        """Whether each client is served a model that is made for its own examples.
+
+        Rewards, whose price depends on the state, are parts of a model for everybody.
+        """
+        algorithm = self.algorithm
+        return algorithm.learns and algorithm.personal and not algorithm.learned_price
 
     @property
     def measures(self) -> list[Measure]:
@@ -391,6 +400,8 @@ class Simulation:
             forget_non_finite=self.scenario.algorithm.non_finite == "reset",
         )
         sets = {client_set(client): own for client, own in enumerate(trainer.shards)}
+        tests = enumerate(partitioned.client_tests)
+        sets.update({client_test_set(client): own for client, own in tests})
         sets["test"] = partitioned.data.test
         others = {"validation": partitioned.validation, "flipped": partitioned.data.flipped}
         sets.update({name: held for name, held in others.items() if held is not None})

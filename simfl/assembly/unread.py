@@ -381,7 +381,7 @@ def _learning(one: Composition) -> Found:
     for keys in _OF_LEARNING:
         yield keys, reason
     if not one.has_examples:
-        for key in ("partition", "validation_share", "root"):
+        for key in ("partition", "validation_share", "client_test_share", "root"):
             yield ("data", key), f"{one.scenario.data.name} has only sizes, no examples to divide"
 
 
@@ -389,6 +389,7 @@ _OF_LEARNING: Sequence[Keys] = (
     ("dtype",),
     ("precision",),
     ("data", "noise_variance"),
+    ("data", "client_test_share"),
     ("data", "augmentation"),
     ("algorithm", "non_finite"),
     ("algorithm", "contributions"),

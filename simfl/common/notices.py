@@ -108,6 +108,15 @@ ADVICE = {
         'evaluate on "validation" (data.validation_share) and keep the test set for the end: a'
         " model chosen by its test accuracy has a too good one"
     ),
+    "tested_where_trained": (
+        "data.client_test_share keeps some of each client's examples for testing, and figures at"
+        " clients are then of these; do not compare the accuracy of such a run with that of a"
+        " global model"
+    ),
+    "untrained_models": (
+        "run longer, or select more clients: figures over clients compare such runs by who was"
+        " selected"
+    ),
     "unpaid_correction": (
         "add its bytes to the price (Algorithm.price: down_bytes, and up_bytes if clients send"
         " theirs), as SCAFFOLD does; nothing is wrong if clients compute it from what they have"

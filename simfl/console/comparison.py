@@ -15,7 +15,7 @@ from simfl.console.warned import print_kinds
 from simfl.runs.figure_notes import figure_notes
 from simfl.runs.runfolder import LoadedRun
 from simfl.runs.so_far import so_far
-from simfl.study.comparable import SIZED_ONLY, caveat_of_pair
+from simfl.study.comparable import OWN_MODELS, SIZED_ONLY, Caveat, caveat_of_pair, lucky
 from simfl.study.figure_text import of_run
 from simfl.study.regression import TASK, regression_sentence
 from simfl.study.rows import row
@@ -45,7 +45,11 @@ SINGLE = (
 )
 """Said below every comparison."""
 
-NAMES = {"warning_kinds": "warnings", SIZED_ONLY.column: "codecs that only size"}
+NAMES = {
+    "warning_kinds": "warnings",
+    SIZED_ONLY.column: "codecs that only size",
+    OWN_MODELS.column: "what is served",
+}
 """Headings of columns of a row."""
 
 
@@ -73,6 +77,7 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
     diverged = [run.manifest["status"] == "diverged" for run in runs]
     cut = [bool(one or other) for one, other in zip(unfinished, diverged, strict=True)]
     figures: list[list[str]] = []
+    met: dict[str, Caveat] = {}
     nowhere = [name for name in FOOTPRINT if all(math.isnan(one[name]) for one in rows)]
     left_out = (*NOT_SHOWN, *nowhere)
     for figure in dict.fromkeys(name for one in rows for name in one if name not in left_out):
@@ -82,6 +87,7 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
         for one, value, is_cut in zip(rows[1:], others, cut[1:], strict=True):
             caveat = caveat_of_pair(rows[0], one, figure)
             if caveat is not None:
+                met[caveat.name] = caveat
                 cells.append(f"{shown(value)} ({caveat.name})")
             elif target_of(figure) is None and (cut[0] or is_cut):
                 cells.append(shown(value))
@@ -91,7 +97,9 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
     title = "figures, and differences to the first run"
     console.print(FigureTable(title, [""], names, figures), crop=False)
     figured = list(dict.fromkeys(name for one in rows for name in one))
-    for sentence in (*regression_sentence(pd.DataFrame(rows), figured), *figure_notes(figured)):
+    table = pd.DataFrame(rows)
+    notes = *regression_sentence(table, figured), *figure_notes(figured), *lucky(table, figured)
+    for sentence in (*(f"{one.name}: {one.why}" for one in met.values()), *notes):
         console.print(sentence)
     if len(rows) > 1:
         console.print(SINGLE)

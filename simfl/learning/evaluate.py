@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,8 +42,13 @@ class Metrics:
 
 
 def client_set(client: int) -> str:
-    """The evaluator's name for a client's own data."""
+    """The evaluator's name for the data that a client trains with."""
     return f"client-{client}"
+
+
+def client_test_set(client: int) -> str:
+    """The evaluator's name for the data that a client keeps for testing."""
+    return f"client-{client}-test"
 
 
 def outputs_of(network: Network, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
@@ -278,7 +284,16 @@ def scores_at_clients(
 ) -> list[list[float]]:
     """[loss, accuracy] of each client's models, with outputs averaged, on its own data.
 
-    Clients are in order of their numbers.
+    These are the examples that clients test with, if they keep any (NaN for a client that has
+    none), or else those that they train with. Clients are in order of their numbers.
     """
-    found = [evaluator.metrics(models[client], client_set(client)) for client in sorted(models)]
-    return [[metrics.loss, metrics.accuracy] for metrics in found]
+    found = []
+    for client in sorted(models):
+        test = client_test_set(client)
+        on = test if evaluator.holds(test) else client_set(client)
+        if evaluator.num_examples(on):
+            metrics = evaluator.metrics(models[client], on)
+            found.append([metrics.loss, metrics.accuracy])
+        else:
+            found.append([math.nan, math.nan])
+    return found

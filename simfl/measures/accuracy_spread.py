@@ -10,7 +10,9 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True)
 class AccuracySpread(Measure):
-    """The accuracy of each client's served model on its own data, at the end of the run."""
+    """The accuracy of each client's served model on its own training examples, or on those that
+    `data.client_test_share` keeps for testing, at the end of the run.
+    """
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """accuracy_mean, accuracy_worst and accuracy_std (population) over clients.

@@ -15,7 +15,8 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True)
 class Equity(Measure):
-    """Equality between clients of their served models' utilities on their own training data.
+    """Equality between clients of their served models' utilities on their own training data, or on
+    what `data.client_test_share` keeps of it for testing.
 
     Core stability compares a client with its possible alternatives; these figures compare clients
     with one another.

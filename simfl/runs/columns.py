@@ -6,12 +6,15 @@ from collections.abc import Mapping
 
 from simfl.eventlog.kinds import CLIENT_STATES
 
+_OWN = "its own training examples (or those of data.client_test_share)"
+
 ROUNDS: Mapping[str, str] = {
     "version": "number of the global version; the initial model is 0 and has no row",
     "time_s": "simulated seconds when it was published",
     "round": "number of the round, or of the dispatch, that it came from",
     "edge": "edge server whose model was merged; empty if the version is not of a single one",
-    "accuracy": "accuracy on the test set (R^2 of a regression); empty if not evaluated",
+    "accuracy": "accuracy on the test set (R^2 of a regression; the mean of clients' own models);"
+    " empty if not evaluated",
     "loss": "mean loss on the test set; empty if not evaluated",
     "latency_s": "seconds since the version before, or since the start",
     "energy_j": "joules of everything since the start",
@@ -77,10 +80,10 @@ CLIENTS: Mapping[str, str] = {
     "electricity_cost": "money for electricity, if the region has prices",
     "bytes_received": "bytes of messages that it received",
     "bytes_sent": "bytes of its messages that arrived",
-    "global_loss": "loss of the last global model on the client's own data",
-    "global_accuracy": "accuracy of the last global model on the client's own data",
-    "served_loss": "loss of what the client is served (its reward, or its own model) on its data",
-    "served_accuracy": "accuracy of what the client is served on its own data",
+    "global_loss": f"loss of the last global model on {_OWN}",
+    "global_accuracy": f"accuracy of the last global model on {_OWN}",
+    "served_loss": f"loss of what the client is served (its reward, or its own model) on {_OWN}",
+    "served_accuracy": f"accuracy of what the client is served on {_OWN}",
     "contribution": "accuracy on the test set of what it learns alone, if that is computed",
     "reward_loss": "loss on the test set of what it is served, if that is computed",
     "reward_accuracy": "accuracy on the test set of what it is served, if that is computed",

@@ -264,6 +264,7 @@ def _new_manifest(simulation: Simulation) -> Manifest:
         "not_stacked_because": simulation.network.not_stacked_because,
         "test_examples": len(simulation.partitioned.data.test),
         "task": simulation.partitioned.data.task,
+        "own_models": simulation.own_models,
         "trained_by": simulation.trained_by,
         "device": simulation.network.on.described(),
         "sized_only": [f"{way} {called(codec)}" for way, codec in simulation.sized_only.items()],

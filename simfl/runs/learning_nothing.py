@@ -20,7 +20,12 @@ FEWEST_EVALUATIONS = 5
 
 
 def not_learning(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """All of these rules; the last one only if no other applies."""
+    """All of these rules; the last one only if no other applies.
+
+    Clients' own models are made for their own examples, so the test set's say nothing of them.
+    """
+    if simulation.own_models:
+        return
     told = [*_loss_above_start(simulation, one), *_constant_accuracy(simulation, one)]
     yield from told or _only_guesses(simulation, one)
 

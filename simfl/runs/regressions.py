@@ -58,7 +58,7 @@ def equal_targets_of_clients(simulation: Simulation) -> list[Notice]:
     partitioned = simulation.partitioned
     if partitioned.data.task != "regression" or not simulation.algorithm.learns:
         return []
-    own = [examples.targets for examples in partitioned.clients]
+    own = [examples.targets for examples in partitioned.client_tests or partitioned.clients]
     without = sum(bool((targets == targets[:1]).all()) for targets in own)
     if not without:
         return []

@@ -31,6 +31,7 @@ from simfl.runs.hardware_warnings import (
     unverified,
 )
 from simfl.runs.learning_nothing import not_learning
+from simfl.runs.personal_models import tested_where_trained, untrained_models
 from simfl.runs.regressions import equal_targets, equal_targets_of_clients, perhaps_classes
 from simfl.runs.target_warnings import target_at_once, target_missed
 from simfl.runs.test_set import tested_on_training_data, unlike_test_inputs
@@ -101,6 +102,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         perhaps_classes,
         unlike_test_inputs,
         tested_on_training_data,
+        tested_where_trained,
         equal_targets,
         equal_targets_of_clients,
         _few_test_examples,
@@ -117,6 +119,7 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
         target_at_once,
         not_learning,
         never_took_part,
+        untrained_models,
         edge_servers_left_out,
         mostly_lost,
         mostly_late,

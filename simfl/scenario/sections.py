@@ -101,6 +101,11 @@ class DataSection(_Named):
     validation_share: Share = Field(
         default=0.0, description="share of the training data that the server keeps, stratified"
     )
+    client_test_share: Share = Field(
+        default=0.0,
+        description="share of each client's examples that it tests with and does not train with, at"
+        " least one of two; 0: figures at clients are of their training examples",
+    )
     noise_variance: tuple[NotNegative, ...] | GrowingNoise = Field(
         default=(),
         description="variance of Gaussian noise on inputs, one value per client; {largest: v}: v i"

@@ -54,6 +54,15 @@ def _task(run: LoadedRun) -> str:
     return run.manifest.get(TASK) or ""
 
 
+def _own_models(run: LoadedRun) -> str:
+    return "clients' own models" if run.manifest.get("own_models") else ""
+
+
+def _is_of_test_set(metric: str) -> bool:
+    """Whether a figure is about the server's test set: accuracies, losses, and targets of them."""
+    return target_of(metric) is not None or metric in ("accuracy", "best_accuracy", "loss")
+
+
 @dataclass(frozen=True)
 class Caveat:
     """A way in which runs differ that makes some of their figures incomparable.
@@ -106,9 +115,11 @@ _COSTS = (
     "bytes",
     "backhaul_bytes",
 )
+_STOPPED = "accuracy reached"
+"""How the reason begins of a run that stopped at its accuracy."""
 _SETTLED = (*_COSTS, "versions", "merged_updates", "client_rounds")
 """What any seed may cost or count alike."""
-_BY_WHAT_IS_LEARNED = ("accuracy reached", "loss reached", "plateau")
+_BY_WHAT_IS_LEARNED = (_STOPPED, "loss reached", "plateau")
 """How the reasons begin of runs that ended by what they had learned."""
 
 SIZED_ONLY = Caveat(
@@ -117,6 +128,16 @@ SIZED_ONLY = Caveat(
     why="it only sizes messages, and the figures are those of exact values",
     concerns=is_learned,
     text=_texts_of_codecs,
+    ends=_BY_WHAT_IS_LEARNED,
+)
+OWN_MODELS = Caveat(
+    column="own_models",
+    name="other models",
+    why="their accuracy is the mean over models that are each made for one client's examples, on"
+    " the whole test set; worst_client_accuracy and accuracy_spread, with data.client_test_share,"
+    " compare what clients are served",
+    concerns=_is_of_test_set,
+    text=_own_models,
     ends=_BY_WHAT_IS_LEARNED,
 )
 _CHARGED = "it sets whose idle power is charged, and saves none (client_active_j excludes it)"
@@ -146,6 +167,7 @@ CAVEATS: tuple[Caveat, ...] = (
         text=_currency,
         is_unit=True,
     ),
+    OWN_MODELS,
     Caveat(
         column=TASK,
         name="other tasks",
@@ -201,7 +223,7 @@ def caveat_sentences(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
         if one.column in asked
     ]
     coarse = [sentence for metric in metrics for sentence in _too_coarse(runs, metric)]
-    beside = [*regression_sentence(runs, metrics), *figure_notes(metrics)]
+    beside = [*regression_sentence(runs, metrics), *figure_notes(metrics), *lucky(runs, metrics)]
     rounded = grid_sentences(runs, metrics)
     idle, agreeing = _mostly_idle(runs, metrics), _agreeing(runs, metrics)
     return [
@@ -239,6 +261,20 @@ def _unlike_versions(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
         f"{', '.join(costs)}: of equal versions, but of {least:.4g} to {most:.4g} merged updates of"
         " clients by setting (merged_updates), and nothing is learned that would show what a"
         " version is worth: stop.updates ends runs after equally many"
+    ]
+
+
+def lucky(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
+    """A sentence if accuracies are of runs that stopped as soon as they reached one."""
+    lucky = [one for one in ("accuracy", "best_accuracy") if one in metrics]
+    if not lucky or "reason" not in runs:
+        return []
+    stopped = runs["reason"].fillna("").str.startswith(_STOPPED)
+    if not stopped.any():
+        return []
+    return [
+        f"{', '.join(lucky)}: {stopped.sum()} of {len(runs)} runs stopped as soon as it was"
+        " reached, so it is partly luck, and on other examples more likely lower"
     ]
 
 

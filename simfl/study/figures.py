@@ -60,7 +60,11 @@ FIGURES = {
         "joules of these beyond idle power, without radios' tails after the rounds", "J", AMOUNT
     ),
     "worst_client_accuracy": Figure(
-        "lowest accuracy of the final model on a client's own data", "share", SHARE, learned=True
+        "lowest accuracy of what a client is served, on its own training examples (or those of"
+        " data.client_test_share)",
+        "share",
+        SHARE,
+        learned=True,
     ),
     "wall_s": Figure("seconds that computing the run took", "s", AMOUNT),
     "jobs_trained": Figure("local trainings that were computed", "count", AMOUNT),

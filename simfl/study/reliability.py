@@ -25,7 +25,12 @@ def reliability_sentences(run: LoadedRun) -> list[str]:
     right = accuracy * examples
     # An accuracy over tokens, or one reported by an app, is not a share of the test examples.
     is_share = math.isfinite(right) and math.isclose(right, round(right), abs_tol=1e-3)
-    if examples and is_share and run.accuracy_name == "accuracy":
+    if run.manifest.get("own_models"):
+        sentences.append(
+            "The accuracy is the mean of clients' own models, each on the whole test set: what a"
+            " client has of its model is served_accuracy in clients.parquet."
+        )
+    elif examples and is_share and run.accuracy_name == "accuracy":
         z2 = NormalDist().inv_cdf(0.975) ** 2
         middle = accuracy + z2 / (2 * examples)
         half = math.sqrt(z2 * (accuracy * (1 - accuracy) + z2 / (4 * examples)) / examples)

@@ -37,7 +37,7 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
     accuracies, losses = rounds["accuracy"].dropna(), rounds["loss"].dropna()
     clients = DataFrame() if unfinished else run.clients
     between_s = rounds["time_s"].diff().dropna()
-    at_clients = clients.get("global_accuracy")
+    at_clients = clients.get("served_accuracy")
     row: dict[str, Any] = {
         "status": manifest["status"],
         "reason": manifest["reason"],

@@ -119,6 +119,7 @@ ROOMS = {
     "runs.target_warnings": _room("protocols assembly.simulation"),
     "runs.learning_nothing": _room("protocols assembly.simulation", "numpy"),
     "runs.unused_clients": _room("system protocols assembly.simulation", "numpy"),
+    "runs.personal_models": _room("protocols assembly.simulation"),
     "runs.wasted_rounds": _room("protocols assembly.simulation"),
     "runs.crowded_media": _room("system eventlog protocols assembly.simulation", "numpy"),
     "runs.weak_chargers": _room("protocols assembly.simulation", "numpy"),
@@ -131,7 +132,7 @@ ROOMS = {
         "system decisions eventlog protocols measures assembly.simulation runs.learning_nothing"
         " runs.hardware_warnings"
         " runs.absences runs.crowded_media runs.grid_hours runs.wasted_rounds runs.weak_chargers"
-        " runs.unused_clients"
+        " runs.unused_clients runs.personal_models"
         " runs.target_warnings runs.regressions runs.test_set",
         "numpy",
     ),

@@ -267,6 +267,17 @@ def test_image_folder_scales(tmp_path: Path) -> None:
     assert data.train.inputs.shape == (3, 3, 5, 5)
 
 
+def test_an_image_folder_whose_test_set_lacks_a_class(tmp_path: Path) -> None:
+    """Labels are those of the training folders."""
+    paint_all(tmp_path)
+    paint(tmp_path / "train" / "ant", (4, 2), (0, 0, 255), "1.png")
+
+    data = ImageFolder(str(tmp_path)).load(None, 1)
+
+    assert (data.outputs, data.train.targets.tolist()) == (3, [0, 1, 2])
+    assert data.test.targets.tolist() == [1, 2]
+
+
 def other_size(root: Path) -> None:
     """A stray image among the training images."""
     paint(root / "train" / "cat", (9, 7), (255, 0, 0), "2.png")
@@ -316,7 +327,7 @@ def oversized(root: Path) -> None:
         (oversized, r"train/cat/1\.png cannot be read as an image: .*exceeds limit"),
         (other_size, r"^size: .*2\.png is 7x9, the first image 2x4"),
         (other_test_size, "^size: the training and test images"),
-        (other_class, r"train has the classes .*, test .*emu"),
+        (other_class, "test: found the classes emu, accepted: those of .*: cat, dog$"),
         (empty_class, "one folder of images per class"),
     ],
 )

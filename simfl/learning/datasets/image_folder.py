@@ -34,7 +34,7 @@ class ImageFolder(Dataset):
     ] = None
 
     def load(self, root: Path | None, seed: int) -> Data:
-        """Reads both parts; raises ValueError if their classes differ."""
+        """Reads both parts; raises ValueError for a tested class that has no training images."""
         folder = (root or Path()) / self.path
         absent = [part for part in ("train", "test") if not (folder / part).is_dir()]
         if absent:
@@ -45,8 +45,13 @@ class ImageFolder(Dataset):
             )
         train, classes = read_images(folder / "train", self.size)
         test, test_classes = read_images(folder / "test", self.size)
-        if classes != test_classes:
-            raise ValueError(f"{folder}: train has the classes {classes}, test {test_classes}")
+        if unknown := sorted(set(test_classes) - set(classes)):
+            raise ValueError(
+                f"{folder}/test: found the classes {', '.join(unknown)}, accepted: those of"
+                f" {folder}/train: {', '.join(classes)}"
+            )
+        number = torch.tensor([classes.index(one) for one in test_classes])
+        test = Examples(test.inputs, number[test.targets])
         if train.inputs.shape[1:] != test.inputs.shape[1:]:
             raise ValueError(
                 f"size: the training and test images in {folder} differ in size; give a size to "

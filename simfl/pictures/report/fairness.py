@@ -19,11 +19,13 @@ def fairness(page: Page, run: LoadedRun) -> None:
     page.heading("Fairness and certificates")
     rows: list[tuple[str, str, float, str]] = []
     clients, accuracy = run.clients, run.accuracy_name
+    tests = run.scenario["data"].get("client_test_share")
+    own = "test examples" if tests else "training examples"
     for column, what in (
         ("participations", "rounds finished by a client"),
         ("energy_j", "energy of a client (J)"),
-        ("global_accuracy", f"{accuracy} of the final global model on a client's own data"),
-        ("served_accuracy", f"{accuracy} of what a client is served, on its own data"),
+        ("global_accuracy", f"{accuracy} of the final global model on a client's {own}"),
+        ("served_accuracy", f"{accuracy} of what a client is served, on its {own}"),
     ):
         if column in clients:
             rows += _spread(what, clients[column].to_numpy(dtype=float))

@@ -149,7 +149,7 @@ def test_negative_scores_have_no_jain_index(run: LoadedRun, tmp_path: Path) -> N
     finally:
         clients["global_accuracy"] = known
 
-    told = text[text.index("accuracy of the final global model on a client's own data") :]
+    told = text[text.index("accuracy of the final global model on a client's training examples") :]
     assert re.search(r"Jain's index\s*–", told[: told.index("what a client is served")])
 
 
