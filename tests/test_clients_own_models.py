@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ def test_clients_keep_examples_that_they_do_not_train_with() -> None:
         both, every = torch.cat([train.inputs, test.inputs]).flatten(1), own.inputs.flatten(1)
         assert sorted(both.tolist()) == sorted(every.tolist())
     assert kept.digest() != whole.digest()
+    assert kept.digest() != replace(kept, client_tests=kept.client_tests[::-1]).digest()
     again = partitioned_data(scenario())
     assert again.digest() == kept.digest()
 
