@@ -19,7 +19,7 @@ from tests.small import SMALL
 PAGE = (Path(__file__).parents[1] / "docs" / "data.md").read_text("utf-8")
 BLOCK = re.compile(r"^(?:`([\w/]+\.\w+)`:\n\n)?```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 OPTIONAL = "datasets", "transformers"
-CLIENTS = {"csv": 3, "text": 3, "huggingface": 2, "npz": 6}
+CLIENTS = {"csv": 3, "text": 3, "huggingface": 2, "npz": 6, "digits": 6}
 
 
 @pytest.fixture

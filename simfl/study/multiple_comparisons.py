@@ -105,7 +105,8 @@ def of_best(settings: int) -> list[str]:
     return [
         f"the best of {settings} was chosen by the seeds that judge it, so its figure is partly"
         " luck; in 95 of 100 studies the truly best is it or one of those not told apart from it"
-        " (symmetric spread): run these with other seeds"
+        " (symmetric spread): run these with other seeds (and, where all seeds have one test set,"
+        " judge its accuracy on other examples)"
     ]
 
 
