@@ -11,6 +11,7 @@ import numpy as np
 
 from simfl.calibration.clock_power import ALIKE_HZ, clock_of, is_sweep, training_draws
 from simfl.calibration.computing import (
+    UNUSED,
     WORK_KEYS,
     ComputingFit,
     fit_computing,
@@ -89,7 +90,7 @@ class Calibration:
             f" ({one.interval[0]:.2g} to {one.interval[1]:.2g}) is {one.origin}"
             for twin in self.twins
             for one in twin.figures
-            if one.origin
+            if one.origin and not one.origin.startswith(UNUSED)
         ]
 
 

@@ -30,6 +30,8 @@ WORK_KEYS = (
     "cycles_per_bit",
 )
 """Keys of a processor that cannot be combined with rates by kind of work."""
+UNUSED = "not used by"
+"""How the origin of a figure begins that the only model of a profile has no work for."""
 ONE_MODEL = 0.05, 0.8
 """Scatter of rows of one model around its own fit, and the spread of that: within 3.7 times."""
 
@@ -109,6 +111,8 @@ class ComputingFit:
 
     def _origin(self, device: int, place: int) -> str:
         """The basis of a figure that the device's own rows do not determine."""
+        if self.only is not None and not self.rows.amounts[:, place].any():
+            return f"{UNUSED} {self.only}"
         base = self.bases[device]
         term = self.fit.prior.terms[place]
         expected = "the prior" if term.per_unit else "the base's peak"

@@ -61,6 +61,17 @@ def test_the_model_takes_what_was_measured(tmp_path: Path) -> None:
         assert np.log(high / low) < 0.7 * np.log(wide[1] / wide[0])
 
 
+def test_work_that_the_model_lacks_is_not_missed(tmp_path: Path) -> None:
+    """Rows of other models may have told it; the profile says that it does not matter."""
+    found, anything = calibrated(tmp_path, "linear"), calibrated(tmp_path)
+
+    (twin,) = found.twins
+    origins = {one.key: one.origin for one in twin.figures}
+    assert origins["processor.rates.convolution"] == "not used by linear"
+    assert not any("rates.convolution" in one for one in found.warnings)
+    assert any("rates.recurrent" in one for one in anything.warnings)
+
+
 def test_another_model_is_warned_of(tmp_path: Path) -> None:
     """The profile says which model it is for; one with other operations is told in a run."""
     (twin,) = calibrated(tmp_path, CNN).twins
