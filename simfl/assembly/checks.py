@@ -242,9 +242,7 @@ def check_needs(scenario: Scenario, algorithm: Algorithm, network: Network) -> N
     """Raises `ScenarioError` if validation data, classes or a suitable model are missing."""
     name = part_name(type(algorithm))
     if algorithm.needs_validation and not scenario.data.validation_share:
-        raise scenario.where("data", "validation_share").error(
-            "0", "a share of the training data", f"{name} evaluates models on the server's own data"
-        )
+        raise _no_validation(scenario, f"{name} evaluates models on the server's own data")
     given = scenario.algorithm.contributions
     found_out = given is None or given.accuracy is None or algorithm.needs_validation
     if algorithm.needs_classes and found_out and network.objective.task == "regression":
@@ -256,6 +254,13 @@ def check_needs(scenario: Scenario, algorithm: Algorithm, network: Network) -> N
         raise scenario.where("model").error(
             scenario.model.name, "", f"{name} cannot use the model {scenario.model.name}: {error}"
         ) from error
+
+
+def _no_validation(scenario: Scenario, reason: str) -> ScenarioError:
+    accepted = "more than 0, the share of the training data that the server keeps"
+    return scenario.where("data", "validation_share").error(
+        "0", "", f"found 0, but {reason}; accepted: {accepted}"
+    )
 
 
 def check_partial(scenario: Scenario, algorithm: Algorithm) -> None:
@@ -303,7 +308,8 @@ def check_stop(
 
 
 def check_measures(scenario: Scenario, algorithm: Algorithm, parts: Mapping[Keys, Any]) -> None:
-    """Raises `ScenarioError` for a measure of the model if nothing is learned.
+    """Raises `ScenarioError` for a measure of the model if nothing is learned, and for one of the
+    validation set without such a set.
 
     And for a second measure with the same name, because figures are kept by this name.
     """
@@ -316,6 +322,8 @@ def check_measures(scenario: Scenario, algorithm: Algorithm, parts: Mapping[Keys
                 reason += " that extends it has another name"
                 raise scenario.where(*keys).error(name, "", reason)
             seen.add(name)
+            if part.needs_validation and not scenario.data.validation_share:
+                raise _no_validation(scenario, f"{name} reads accuracies on the server's own data")
         if isinstance(part, ModelMeasure) and not algorithm.learns:
             name, one = part_name(type(algorithm)), part_name(type(part))
             reason = f"{one} needs the final model, but algorithm {name} learns none"

@@ -196,6 +196,13 @@ class Simulation:
         """The measures of the finished run."""
         return [part for keys, part in self.parts.items() if keys[:2] == ("evaluate", "measures")]
 
+    @property
+    def _also_on(self) -> tuple[str, ...]:
+        """The evaluator's sets, besides the test set, on which served models are scored."""
+        flipped = ("flipped",) if self.partitioned.data.flipped is not None else ()
+        asked = any(one.needs_validation for one in self.measures)
+        return (*flipped, "validation") if asked and self.partitioned.validation else flipped
+
     def federation(self, weights: Parameters) -> Federation:
         """A trained model and the clients' data, for measures."""
         partitioned, casts = self.partitioned, (self.network.dtype, self.network.device)
@@ -417,7 +424,14 @@ class Simulation:
             asked,
             trainer,
             LearnedFacts(
-                journal, asked, evaluator, trainer, self.streams, contributions, self.coding
+                journal,
+                asked,
+                evaluator,
+                trainer,
+                self.streams,
+                contributions,
+                self.coding,
+                self._also_on,
             ),
             clients,
             self.streams,

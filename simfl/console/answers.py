@@ -148,7 +148,7 @@ def _best(study: Study, loaded: LoadedStudy) -> Iterator[Shown]:
         found = found.merge(hardware_best(loaded.drawn, asked), on="point", how="left")
     yield _best_first(found, factors, asked)
     yield in_one_sentence(found, factors, asked)
-    yield from multiple_comparisons.of_best(int(found["ranked"].sum()))
+    yield from multiple_comparisons.of_best(int(found["ranked"].sum()), asked.figure)
 
 
 def _explained(loaded: LoadedStudy) -> Iterator[Shown]:

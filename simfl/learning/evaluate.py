@@ -259,12 +259,15 @@ def _identity(model: Parameters) -> tuple[int, ...]:
 
 
 def mean_scores(
-    evaluator: Evaluator, models: Sequence[Sequence[Parameters]], of_each: str | None = None
+    evaluator: Evaluator,
+    models: Sequence[Sequence[Parameters]],
+    also: Sequence[str] = (),
+    of_each: str | None = None,
 ) -> dict[str, Any]:
     """Loss and accuracy on the test set, averaged over models (each with averaged member outputs).
 
-    The key `flipped` has the same on the set of that name, if there is one; `of_each` has [loss,
-    accuracy] of every model.
+    The key `also` has [loss, accuracy] on each of these sets by its name; `of_each` has those of
+    every model on the test set.
     """
 
     def rows(on: str) -> list[list[float]]:
@@ -273,9 +276,9 @@ def mean_scores(
 
     test = rows("test")
     loss, accuracy = np.mean(test, axis=0).tolist()
-    scores = {"loss": loss, "accuracy": accuracy}
-    if evaluator.holds("flipped"):
-        scores["flipped"] = np.mean(rows("flipped"), axis=0).tolist()
+    scores: dict[str, Any] = {"loss": loss, "accuracy": accuracy}
+    if also:
+        scores["also"] = {on: np.mean(rows(on), axis=0).tolist() for on in also}
     return scores if of_each is None else {**scores, of_each: test}
 
 

@@ -15,11 +15,13 @@ class Measure(ABC):
     """Computed from a run's tables at its end, and kept in its manifest.
 
     `needs_contributions`: it reads clients' contributions and rewards, the columns `contribution`,
-    `reward_loss` and `reward_accuracy` of `clients`. `learned`: its figures depend on learned
-    values, not only on events.
+    `reward_loss` and `reward_accuracy` of `clients`. `needs_validation`: it reads the rows of
+    `evaluations` whose `on` is "validation". `learned`: its figures depend on learned values, not
+    only on events.
     """
 
     needs_contributions: ClassVar[bool] = False
+    needs_validation: ClassVar[bool] = False
     learned: ClassVar[bool] = True
 
     def check_clients(self, client_count: int) -> None:  # noqa: B027  # most fit any number

@@ -74,7 +74,10 @@ class Contributions:
 
 
 class LearnedFacts:
-    """The facts of one run; `contributions` are those of its clients, if needed."""
+    """The facts of one run; `contributions` are those of its clients, if needed.
+
+    Served models are scored on the test set, and on the evaluator's sets named in `also_on`.
+    """
 
     def __init__(
         self,
@@ -85,10 +88,12 @@ class LearnedFacts:
         streams: Streams,
         contributions: Contributions | None = None,
         coding: Coding | None = None,
+        also_on: Sequence[str] = (),
     ) -> None:
         self.journal = journal
         self.evaluator = evaluator
         self.contributions = contributions
+        self._also_on = tuple(also_on)
         self._asked = asked
         self._trainer = trainer
         self._streams = streams
@@ -158,16 +163,19 @@ class LearnedFacts:
         """Loss and accuracy on the test set of the models that serve clients after these jobs.
 
         Keys: loss, accuracy (means over clients if the algorithm serves each its own model) and, in
-        that case, `served`: [loss, accuracy] per client. `flipped`: [loss, accuracy] on the data
-        set's test examples with a flipped feature, if it has them.
+        that case, `served`: [loss, accuracy] per client. `also`: [loss, accuracy] on each further
+        set by its name, if there are any.
         """
         personal = self._asked.algorithm.personal
 
         def make() -> dict[str, Any]:
             models = list(self._served(ref, jobs).values())
-            return mean_scores(self.evaluator, models, "served" if personal else None)
+            return mean_scores(
+                self.evaluator, models, self._also_on, "served" if personal else None
+            )
 
-        return dict(self.know(("evaluate", ref.key, *([_chain(jobs)] if personal else [])), make))
+        chain = [_chain(jobs)] if personal else []
+        return dict(self.know(("evaluate", ref.key, *chain, *self._also_on), make))
 
     def served_at_clients(self, ref: StateRef, jobs: Jobs) -> list[list[float]]:
         """[loss, accuracy] of each client's served model after these jobs, on its own data."""

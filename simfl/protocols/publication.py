@@ -120,8 +120,8 @@ class Publications:
         if evaluation is not None:
             self._last = (accuracy, loss)
             self._score(ref.version, "test", None, [loss, accuracy])
-            if "flipped" in evaluation:
-                self._score(ref.version, "flipped", None, evaluation["flipped"])
+            for on, scores in evaluation.get("also", {}).items():
+                self._score(ref.version, on, None, scores)
             for on in ("served", "own"):
                 for client, scores in enumerate(evaluation.get(on, ())):
                     self._score(ref.version, "test" if on == "served" else on, client, scores)

@@ -34,7 +34,7 @@ EVALUATIONS: Mapping[str, str] = {
     "version": "number of the global version",
     "client": "client; empty for a figure of all clients",
     "on": "test; own: the client's training data; train: all clients'; flipped: a test set with a"
-    " feature flipped",
+    " feature flipped; validation: the server's validation set, for the measure model_selection",
     "loss": "mean loss",
     "accuracy": "accuracy, or R^2 of a regression",
 }

@@ -325,8 +325,9 @@ class LoadedRun:
         """One row per (version, client, data set): loss and accuracy.
 
         `on` is "test" (client empty: the mean over clients' served models), "own" (a client's
-        training data), "train" (all clients' together, for an algorithm that uses it) or "flipped"
-        (test examples with a flipped feature, if the data set has one).
+        training data), "train" (all clients' together, for an algorithm that uses it), "flipped"
+        (test examples with a flipped feature, if the data set has one) or "validation" (the
+        server's, for the measure `model_selection`).
         """
         return _frame(self._table("evaluations"))
 

@@ -12,6 +12,7 @@ from simfl.study.bound import Bound
 from simfl.study.bound_excess import excesses
 from simfl.study.comparisons import CONFIDENCE, paired_differences
 from simfl.study.figure_text import Row, in_cell
+from simfl.study.figures import test_figure_of
 from simfl.study.means import point_means, setting_names
 from simfl.study.pareto import caveats_about
 from simfl.study.rows import ENDED
@@ -27,7 +28,8 @@ def best_settings(table: pd.DataFrame, factors: list[str], asked: Best) -> pd.Da
     """Every setting: the best first, then those that meet the bounds with fewer seeds.
 
     Among settings that meet them with equally many seeds, the one that exceeds them least comes
-    first. In addition to the columns of `point_means` for the figure and those with bounds: `seeds`
+    first. In addition to the columns of `point_means` for the figure and those with bounds (for a
+    figure of the validation set also of that of the test set): `seeds`
     is the number that ended, `kept` with how many of them all bounds are known to be met, and
     `broken` with how many some bound is known to be exceeded. For the rest it is not known, because
     a run ended without a target before it had spent as much as the bound. `ranked`: the setting
@@ -43,7 +45,8 @@ def best_settings(table: pd.DataFrame, factors: list[str], asked: Best) -> pd.Da
     counts = counted[[KEPT, BROKEN]].sum().assign(seeds=counted.size())
     counts = counts.assign(beyond=counted[BEYOND].mean()).reset_index()
     figures = list(dict.fromkeys([metric, *asked.subject_to]))
-    means = point_means(runs, factors, figures).merge(counts, on="point")
+    shown = [*figures, *_beside(runs, metric)]
+    means = point_means(runs, factors, shown).merge(counts, on="point")
     comparable = can_be_compared(means, figures)
     every_seed = means[KEPT] == runs["seed"].nunique()
     means["ranked"] = every_seed & means[metric].notna() & comparable
@@ -109,12 +112,27 @@ def in_one_sentence(found: pd.DataFrame, factors: list[str], asked: Best) -> str
         ]
         between = "; " if any(", " in name for name in alike) else ", "
         others = f"; not told apart from it: {between.join(alike)}" if alike else ""
-        return f"the best is {names[0]}: {asked.figure} {cell}{others}"
+        beside = at_test(first, asked.figure)
+        return f"the best is {names[0]}: {asked.figure} {cell}{beside}{others}"
     nearest = f"nearest is {names[0]}: {nearness(first, [asked.figure, *asked.subject_to])}"
     if first[KEPT] < first["seeds"]:
         return f"no setting is known to keep to the bounds with every seed; {nearest}"
     why = "a run of it is missing or missed the target, or the figures cannot be compared"
     return f"no setting that keeps to the bounds can be ranked by {asked.figure} ({why}); {nearest}"
+
+
+def at_test(setting: Row, metric: str) -> str:
+    """The figure on the test set of a setting chosen by the validation set; empty otherwise."""
+    beside = test_figure_of(metric)
+    if beside is None or beside not in setting:
+        return ""
+    return f" (on the test set, which the choice did not see: {beside} {in_cell(setting, beside)})"
+
+
+def _beside(runs: pd.DataFrame, metric: str) -> list[str]:
+    """The figure of the test set that is shown beside one of the validation set."""
+    beside = test_figure_of(metric)
+    return [beside] if beside is not None and beside in runs else []
 
 
 def nearness(setting: Row, figures: Sequence[str]) -> str:

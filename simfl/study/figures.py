@@ -75,6 +75,13 @@ FIGURES = {
 }
 """The figures in every row of a study's table."""
 
+BESIDE_VALIDATION = {
+    "model_selection.validation_accuracy": "accuracy",
+    "model_selection.validation_loss": "loss",
+    "model_selection.best_validation_accuracy": "model_selection.test_accuracy_at_best",
+}
+"""Figure of the validation set -> that of the same versions on the test set."""
+
 UNIT_ENDINGS = {"_s": "s", "_j": "J", "_b": "B"}
 """Endings of names that include the unit."""
 
@@ -112,6 +119,16 @@ def is_learned(metric: str) -> bool:
         shipped: Any = registry.shipped("measures", measure)
         return shipped is None or bool(shipped.learned)
     return "accuracy" in metric or "loss" in metric
+
+
+def test_figure_of(metric: str) -> str | None:
+    """The figure of the test set beside one of the validation set; None for every other figure."""
+    return BESIDE_VALIDATION.get(metric)
+
+
+def on_test_set(metric: str) -> bool:
+    """Whether a figure says directly how a model does on the test set, or when it does so well."""
+    return metric in ("accuracy", "best_accuracy", "loss") or target_of(metric) is not None
 
 
 def bounds_of(metric: str) -> Bounds:

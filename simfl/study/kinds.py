@@ -122,6 +122,13 @@ KINDS: Mapping[str, Mapping[str, Kind]] = {
         "on_stroke": Kind.SHARE,
         "stroke_share": Kind.SHARE,
     },
+    "model_selection": {
+        "validation_accuracy": Kind.SHARE,
+        "validation_loss": Kind.AMOUNT,
+        "best_validation_accuracy": Kind.SHARE,
+        "test_accuracy_at_best": Kind.SHARE,
+        "version_at_best": Kind.AMOUNT,
+    },
     "nash_gap": {
         "nash_gap": Kind.ANY,
         "nash_gap_mean": Kind.ANY,

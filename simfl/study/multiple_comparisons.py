@@ -15,8 +15,15 @@ from typing import Any
 
 import pandas as pd
 
+from simfl.study.figures import on_test_set
+
 FEWEST = 4
 """From this many settings or verdicts on, the effect of choosing among them is mentioned."""
+BY_TEST_SET = (
+    "; it was also chosen by the test examples that judge it: choose by"
+    " model_selection.validation_accuracy (data.validation_share) instead, or test on others"
+)
+"""Said of a best setting by a figure of the test set."""
 UNSURE = "?"
 """Behind verdicts that are not significant among all of a study."""
 LEVEL = 0.05
@@ -98,15 +105,15 @@ def _name(one: Compared, row: Mapping[Hashable, Any], several: bool) -> str:
     return f"{one.metric} of {factor} {row[factor]} against {one.baseline}"
 
 
-def of_best(settings: int) -> list[str]:
-    """A sentence about the best of many settings; empty for few."""
+def of_best(settings: int, metric: str) -> list[str]:
+    """A sentence about the best of many settings by a figure; empty for few."""
     if settings < FEWEST:
         return []
     return [
         f"the best of {settings} was chosen by the seeds that judge it, so its figure is partly"
         " luck; in 95 of 100 studies the truly best is it or one of those not told apart from it"
-        " (symmetric spread): run these with other seeds (and, where all seeds have one test set,"
-        " judge its accuracy on other examples)"
+        " (symmetric spread): run these with other seeds"
+        + (BY_TEST_SET if on_test_set(metric) else "")
     ]
 
 

@@ -16,7 +16,15 @@ import pandas as pd
 from simfl.scenario.yaml_source.text import parse
 from simfl.study import multiple_comparisons
 from simfl.study.asking import Choice, distributions, the_optuna
-from simfl.study.best import BROKEN, KEPT, NOT_TOLD_APART, best_settings, keeping, nearness
+from simfl.study.best import (
+    BROKEN,
+    KEPT,
+    NOT_TOLD_APART,
+    at_test,
+    best_settings,
+    keeping,
+    nearness,
+)
 from simfl.study.design import one_after_another
 from simfl.study.figure_text import Row, in_cell, in_digits
 from simfl.study.goal_distance import shortfalls
@@ -115,9 +123,10 @@ def found_in_words(table: pd.DataFrame, path: pd.DataFrame, search: Search) -> l
     text = f"the best is trial {best['point']}: {in_cell(best, search.best.figure)}"
     since = len(path) - 1 - int(path.loc[path["better"], "trial"].iloc[-1])
     return [
-        f"{search.best.figure}: {text}; not told apart from it: {alike} of the others",
+        f"{search.best.figure}: {text}{at_test(best, search.best.figure)}; not told apart from it:"
+        f" {alike} of the others",
         f"nothing better was found in the last {since} trials",
-        *multiple_comparisons.of_best(int(found["ranked"].sum())),
+        *multiple_comparisons.of_best(int(found["ranked"].sum()), search.best.figure),
     ]
 
 

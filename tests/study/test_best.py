@@ -24,6 +24,8 @@ from tests.pictures.report.pages import Parsed
 from tests.study.censored import TARGET, censored_runs, censored_study
 from tests.study.studies import write_study
 
+VALIDATION = "model_selection.validation_accuracy"
+
 JOULES = {"oort": 20.0, "own": 10.0, "random": 30.0}
 
 
@@ -193,13 +195,43 @@ def with_question(folder: Path) -> LoadedStudy:
 
 def test_the_best_of_many_is_said_to_be_flattered() -> None:
     """Its interval is that of a setting that was named beforehand; of three the choice is small."""
-    (many,) = multiple_comparisons.of_best(24)
+    (many,) = multiple_comparisons.of_best(24, "energy_j")
     (front,) = multiple_comparisons.of_front(24)
 
     assert "the best of 24 was chosen by the seeds that judge it" in many and "other seeds" in many
     assert "in 95 of 100 studies the truly best is it or one of those not told apart" in many
     assert "of 24 settings some are on it, or not, by luck" in front
-    assert multiple_comparisons.of_best(3) == multiple_comparisons.of_front(3) == []
+    assert multiple_comparisons.of_best(3, "energy_j") == multiple_comparisons.of_front(3) == []
+
+
+def test_a_setting_chosen_by_the_test_examples_that_judge_it_is_said_to_be() -> None:
+    """Directly, or by when it meets a target on them; not by examples kept for choosing."""
+    words = "also chosen by the test examples that judge it"
+
+    for metric in ("accuracy", "loss", TARGET):
+        assert words in multiple_comparisons.of_best(4, metric)[0]
+    for metric in ("energy_j", "model_selection.validation_accuracy"):
+        assert words not in multiple_comparisons.of_best(4, metric)[0]
+
+
+def test_a_setting_chosen_by_validation_has_its_test_accuracy_beside() -> None:
+    """The test accuracy ranks nothing: here it would choose another setting."""
+    validation = {"oort": 0.6, "own": 0.9, "random": 0.7}
+    table = runs().assign(
+        accuracy=runs()["selection"].map({"oort": 0.9, "own": 0.75, "random": 0.8}),
+        **{VALIDATION: runs()["selection"].map(validation) + runs()["seed"] / 1000},
+    )
+    question = Best(maximize=VALIDATION)
+
+    found = best_settings(table, ["selection"], question)
+
+    assert found["selection"].tolist() == ["own", "random", "oort"]
+    assert in_one_sentence(found, ["selection"], question) == (
+        "the best is own: model_selection.validation_accuracy 0.9020 ±0.0025 (on the test set,"
+        " which the choice did not see: accuracy 0.75 ±0)"
+    )
+    without = best_settings(table.drop(columns="accuracy"), ["selection"], question)
+    assert "test set" not in in_one_sentence(without, ["selection"], question)
 
 
 def test_the_best_of_settings_that_are_alike_lies_beside_its_interval() -> None:

@@ -412,7 +412,7 @@ def _best(page: Page, study: LoadedStudy) -> None:
     chances = PROBABILITIES if study.draws else {}
     page.heading("Best setting")
     page.text(f"The {asked.in_words}: {in_one_sentence(found, study.factors, asked)}.")
-    for sentence in multiple_comparisons.of_best(int(found["ranked"].sum())):
+    for sentence in multiple_comparisons.of_best(int(found["ranked"].sum()), asked.figure):
         page.text(f"{sentence[0].upper()}{sentence[1:]}.", "note")
     page.text(
         "A seed counts if its run is known to meet the bounds; a run that ended without its"
