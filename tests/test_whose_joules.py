@@ -13,7 +13,7 @@ import pytest
 import simfl
 from simfl.runs.runfolder import LoadedRun
 from simfl.scenario.scenario import Scenario
-from simfl.study.comparable import caveat_sentences
+from simfl.study.comparable import caveat_sentences, unlike_versions
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import main_effects
 from simfl.study.figure_text import of_run
@@ -210,3 +210,24 @@ def test_costs_of_versions_with_unlike_updates_are_told() -> None:
     ends = ["versions reached 30"] * 2 + ["versions reached 60"] * 2
     assert caveat_sentences(runs.assign(reason=ends), metrics) == []
     assert caveat_sentences(runs.assign(loss=[0.3, 0.4, 0.3, 0.4]), metrics) == []
+
+
+def test_what_is_learned_by_far_fewer_updates_is_told() -> None:
+    """Costs are not: accuracy beside them shows their worth. Runs alone are compared, too."""
+    runs = pd.DataFrame(
+        {
+            "point": [0, 0, 1, 1],
+            "reason": "versions reached 30",
+            "loss": [0.3, 0.4, 0.5, 0.6],
+            "accuracy": [0.9, 0.8, 0.7, 0.6],
+            "merged_updates": [240.0, 240.0, 150.0, 160.0],
+        }
+    )
+    words = "accuracy: of equal versions, but of 155 to 240 merged updates of clients by setting"
+
+    (said,) = unlike_versions(runs, ["time_s", "accuracy"])
+
+    assert said.startswith(words) and "may be that of less training" in said
+    assert unlike_versions(runs, ["time_s"]) == []
+    assert unlike_versions(runs.assign(merged_updates=[240.0, 240.0, 170.0, 170.0]), ["loss"]) == []
+    assert len(unlike_versions(runs.drop(columns="point"), ["accuracy"])) == 1

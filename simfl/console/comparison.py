@@ -15,7 +15,14 @@ from simfl.console.warned import print_kinds
 from simfl.runs.figure_notes import figure_notes
 from simfl.runs.runfolder import LoadedRun
 from simfl.runs.so_far import so_far
-from simfl.study.comparable import OWN_MODELS, SIZED_ONLY, Caveat, caveat_of_pair, lucky
+from simfl.study.comparable import (
+    OWN_MODELS,
+    SIZED_ONLY,
+    Caveat,
+    caveat_of_pair,
+    lucky,
+    unlike_versions,
+)
 from simfl.study.figure_text import of_run
 from simfl.study.regression import TASK, regression_sentence
 from simfl.study.rows import row
@@ -98,7 +105,12 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
     console.print(FigureTable(title, [""], names, figures), crop=False)
     figured = list(dict.fromkeys(name for one in rows for name in one))
     table = pd.DataFrame(rows)
-    notes = *regression_sentence(table, figured), *figure_notes(figured), *lucky(table, figured)
+    notes = [
+        *regression_sentence(table, figured),
+        *figure_notes(figured),
+        *lucky(table, figured),
+        *unlike_versions(table, figured),
+    ]
     for sentence in (*(f"{one.name}: {one.why}" for one in met.values()), *notes):
         console.print(sentence)
     if len(rows) > 1:

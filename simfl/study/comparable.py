@@ -229,7 +229,7 @@ def caveat_sentences(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
     return [
         *caveats,
         *beside,
-        *_unlike_versions(runs, metrics),
+        *unlike_versions(runs, metrics),
         *idle,
         *rounded,
         *coarse,
@@ -240,27 +240,43 @@ def caveat_sentences(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
 UNLIKE_UPDATES = 0.05
 """From this difference on, relative to the most, versions are not of equally many updates."""
 
+FAR_FROM_EQUAL = 1 / 3
+"""The same for what is learned, which depends less on a few late updates."""
 
-def _unlike_versions(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
-    """A sentence if costs of equally many versions are compared that are of unlike work.
+_LEARNED_AT_THE_END = ("accuracy", "best_accuracy", "loss", "worst_client_accuracy")
 
-    Where something is learned, the accuracy shows what a version is worth.
+
+def unlike_versions(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
+    """A sentence if figures of equally many versions are compared that are of unlike work.
+
+    Where something is learned, the accuracy shows what the costs of a version are worth, but a
+    lower accuracy may be that of less training. Each row of a table without `point` is a setting.
     """
-    needed = {"point", "reason", "loss", "merged_updates"}
-    costs = [one for one in metrics if one in _COSTS]
-    if not costs or not needed <= set(runs) or runs["loss"].notna().any():
+    if not {"reason", "loss", "merged_updates"} <= set(runs):
         return []
     reasons = runs["reason"].fillna("")
     if reasons.nunique() > 1 or not reasons.str.startswith("versions reached").all():
         return []
-    updates = runs.groupby("point")["merged_updates"].mean().dropna()
+    learns = runs["loss"].notna().any()
+    asked = [one for one in metrics if one in (_LEARNED_AT_THE_END if learns else _COSTS)]
+    by_setting = runs.groupby("point" if "point" in runs else runs.index)["merged_updates"]
+    updates = by_setting.mean().dropna()
     least, most = updates.min(), updates.max()
-    if updates.empty or most - least <= UNLIKE_UPDATES * most:
+    unlike = FAR_FROM_EQUAL if learns else UNLIKE_UPDATES
+    if not asked or updates.empty or most - least <= unlike * most:
         return []
+    of_unlike = (
+        f"{', '.join(asked)}: of equal versions, but of {least:.4g} to {most:.4g} merged updates of"
+        " clients by setting (merged_updates)"
+    )
+    if learns:
+        return [
+            f"{of_unlike}, so a worse one may be that of less training: stop.updates ends runs"
+            " after equally many, and costs to a target count all that it took"
+        ]
     return [
-        f"{', '.join(costs)}: of equal versions, but of {least:.4g} to {most:.4g} merged updates of"
-        " clients by setting (merged_updates), and nothing is learned that would show what a"
-        " version is worth: stop.updates ends runs after equally many"
+        f"{of_unlike}, and nothing is learned that would show what a version is worth:"
+        " stop.updates ends runs after equally many"
     ]
 
 

@@ -20,7 +20,7 @@ from scipy import special
 from simfl.study.comparable import CAVEATS, least_step
 from simfl.study.effect_size import effect_interval, effect_size
 from simfl.study.few_test_examples import ROUNDING, deviation_of_equals, differ
-from simfl.study.figures import is_yes_or_no
+from simfl.study.figures import bounds_of, is_yes_or_no
 from simfl.study.rows import ENDED
 from simfl.study.targets import ended_badly, ends, judged, known_first, target_of
 from simfl.study.yes_or_no import of_difference, p_value
@@ -64,8 +64,8 @@ def paired_differences(
       `yes_or_no.of_difference`; for a figure that moves in steps (`comparable.least_step`) and
       whose difference is the same in all pairs although the runs differ, the interval of
       `few_test_examples.py`;
-    - relative (difference / |baseline_mean|), relative_low and relative_high (Fieller's interval;
-      NaN if the baseline may be zero);
+    - relative (difference / |baseline_mean|), relative_low and relative_high (Fieller's interval,
+      at least -1 of a figure that cannot be negative; NaN if the baseline may be zero);
     - effect_size (`effect_size.py`: Hedges' g_av), effect_low and effect_high (Algina and
       Keselman's interval; NaN for yes-or-no figures and for differences that are all the same);
     - p_value (paired t test; McNemar's exact test for yes-or-no figures);
@@ -139,6 +139,9 @@ def paired_differences(
             yes_or_no,
             step * math.sqrt(seeds / max(len(pairs), 1)),
         )
+        if bounds_of(metric)[0] == 0.0 and (compared >= 0.0).all(axis=None):
+            # Nothing can be less than a figure of 0: at most 100 % lower.
+            figures["relative_low"] = np.maximum(figures["relative_low"], -1.0)
         rows.append(
             {
                 factor: level,

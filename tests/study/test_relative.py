@@ -37,6 +37,14 @@ def test_of_a_baseline_that_never_varies_it_is_the_differences_own() -> None:
     assert (turned["relative_low"], turned["relative_high"]) == pytest.approx((-ends[1], -ends[0]))
 
 
+def test_what_cannot_be_negative_is_at_most_100_percent_lower() -> None:
+    """Of 10 s, 0.1 s and now and then 3 s are left; times to which something was added may be."""
+    base, own = np.array([9.0, 10.0, 11.0]), np.array([0.1, 0.1, 3.0])
+
+    assert _compared(base, own)["relative_low"] == -1.0
+    assert _compared(base, own - 1.0)["relative_low"] < -1.0
+
+
 def test_a_baseline_that_may_be_zero_has_none() -> None:
     """1 and 9 s: their mean may be 0, and a share of it anything; nor has one seed any."""
     found = _compared(np.array([1.0, 9.0]), np.array([2.0, 11.0]))
