@@ -323,7 +323,12 @@ def test_every_measure_says_what_it_can_of_any_run(protocol, tmp_path):
     """Protocols without decisions of the cloud have no queues; nothing fails."""
     extras = {"lime_masks": "lime", "privacy": "dp_accounting"}
     measures = [one for one in names("measures") if one not in extras or find_spec(extras[one])]
-    scenario = small(protocol=protocol, stop={"versions": 2}, evaluate={"measures": measures})
+    scenario = small(
+        protocol=protocol,
+        stop={"versions": 2},
+        data={"validation_share": 0.1},
+        evaluate={"measures": measures},
+    )
 
     run = simfl.run(scenario, tmp_path / "run")
 
