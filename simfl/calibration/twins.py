@@ -123,12 +123,12 @@ def spread_out(draws: FloatArray) -> IntArray:
     cells = draws.argsort(0).argsort(0) * CELLS // len(draws)
     figures = np.arange(draws.shape[1])
     filled = np.zeros((len(figures), CELLS))
-    left, chosen = np.zeros(len(draws)), list[int]()
+    taken, chosen = np.zeros(len(draws)), list[int]()
     for _ in range(DRAWS):
-        next_ = int((filled[figures, cells].sum(1) + left).argmin())
+        next_ = int((filled[figures, cells].sum(1) + taken).argmin())
         chosen.append(next_)
         filled[figures, cells[next_]] += 1.0
-        left[next_] = np.inf
+        taken[next_] = np.inf
     return np.array(chosen)
 
 

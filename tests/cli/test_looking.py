@@ -183,6 +183,21 @@ def test_compare_says_that_runs_end_after_unlike_work(
     assert "unlike rules" not in same and "unlike rules" not in alike
 
 
+def test_compare_says_that_equal_versions_are_of_unlike_updates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of eight clients' updates each, or of one."""
+    monkeypatch.setenv("COLUMNS", "500")
+    simfl.run(small(), tmp_path / "a")
+    simfl.run(small(protocol="asynchronous"), tmp_path / "b")
+
+    found = command("compare", tmp_path / "a", tmp_path / "b").stdout
+    same = command("compare", tmp_path / "a", tmp_path / "a").stdout
+
+    assert "of equal versions, but of 3 to 24 merged updates" in found
+    assert "merged updates of clients" not in same
+
+
 def test_compare_has_no_difference_to_what_diverged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -230,6 +230,16 @@ def test_a_setting_chosen_by_validation_has_its_test_accuracy_beside() -> None:
         "the best is own: model_selection.validation_accuracy 0.9020 ±0.0025 (on the test set,"
         " which the choice did not see: accuracy 0.75 ±0)"
     )
+    versions = table.assign(
+        **{
+            "model_selection.best_validation_accuracy": table[VALIDATION],
+            "model_selection.test_accuracy_at_best": table["accuracy"] - 0.05,
+        }
+    )
+    question = Best(maximize="model_selection.best_validation_accuracy")
+    found = best_settings(versions, ["selection"], question)
+    assert "test_accuracy_at_best 0.7 ±0)" in in_one_sentence(found, ["selection"], question)
+    question = Best(maximize=VALIDATION)
     without = best_settings(table.drop(columns="accuracy"), ["selection"], question)
     assert "test set" not in in_one_sentence(without, ["selection"], question)
 

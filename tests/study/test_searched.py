@@ -62,6 +62,22 @@ def test_a_path_by_hand() -> None:
     assert standing(table, one) == "5 of 5 trials ended, best so far: energy_j 3"
 
 
+def test_a_trial_chosen_by_validation_has_its_test_accuracy_beside() -> None:
+    """Which had no part in the search."""
+    name = "model_selection.validation_accuracy"
+    one = search(trials=2, minimize=None, maximize=name)
+    table = run_trials(
+        one,
+        [(0.1, 1, 0), (0.1, 2, 0)],
+        0,
+        lambda its, _: {name: its["count"] / 10, "accuracy": 0.5 - its["count"] / 10},
+    )
+
+    first, *_ = found_in_words(table, search_path(table, one), one)
+
+    assert "trial 1: 0.2 ±0 (on the test set, which the choice did not see: accuracy 0.3" in first
+
+
 def test_where_no_trial_keeps_to_the_bounds_the_nearest_is_told() -> None:
     """The one that is least beyond them, though another has fewer joules."""
     table, one = of_joules(2.0, 5.0, 4.0, subject_to={"bytes": "<= 4"})
