@@ -222,6 +222,20 @@ def test_tables_of_another_run_are_told(tmp_path: Path, name: str) -> None:
         getattr(simfl.load_run(run.path), name)
 
 
+@pytest.mark.parametrize("name", ["events", "rounds", "clients"])
+def test_a_table_that_is_gone_is_told(name: str, tmp_path: Path) -> None:
+    """Not taken for a run without events, or for one that has not ended."""
+    simfl.run(small(), tmp_path / "run")
+    (tmp_path / "run" / f"{name}.parquet").unlink()
+
+    run = simfl.load_run(tmp_path / "run")
+    with pytest.raises(RunFolderError, match=f"{name}.parquet: not there; the run's status is co"):
+        getattr(run, name)
+    reported = CliRunner().invoke(app, ["report", str(tmp_path / "run")])
+    assert reported.exit_code == 2
+    assert f"{name}.parquet: not there" in " ".join(reported.output.split())
+
+
 def test_a_scenario_of_another_run_is_told(tmp_path: Path) -> None:
     """`scenario` is what was run, or an error."""
     run = simfl.run(scenario(seed=1), tmp_path / "run")

@@ -216,10 +216,19 @@ class LoadedRun:
             return said
         return f"{said}; if it was killed, `simfl run ... --resume` goes on with it"
 
+    @property
+    def _described(self) -> Mapping[str, Any]:
+        """The manifest's files, by name, with their digests."""
+        files = self.manifest.get("files")
+        return files if isinstance(files, dict) else {}
+
+    def has(self, name: str) -> bool:
+        """Whether the run wrote a file, though it may be gone: reading it then raises."""
+        return name in self._described or (self.path / name).exists()
+
     def file(self, name: str) -> Path:
         """The path of a file of the run; raises `RunFolderError` unless it exists unchanged."""
-        path, files = self.path / name, self.manifest.get("files")
-        known = files.get(name) if isinstance(files, dict) else None
+        path, known = self.path / name, self._described.get(name)
         if not path.exists():
             raise RunFolderError(f"{path}: not there; {self.standing}")
         if isinstance(known, dict) and digest_of(path) != known.get("sha256"):
@@ -231,8 +240,7 @@ class LoadedRun:
 
     def check(self) -> None:
         """Raises `RunFolderError` unless all files in the manifest exist unchanged."""
-        files = self.manifest.get("files")
-        for name in files if isinstance(files, dict) else ():
+        for name in self._described:
             self.file(name)
 
     @cached_property
@@ -270,7 +278,7 @@ class LoadedRun:
     @cached_property
     def events(self) -> pd.DataFrame:
         """One row per event; columns and units in `simfl.eventlog.kinds.UNITS`."""
-        if (self.path / "events.parquet").exists():
+        if self.has("events.parquet"):
             path = self.file("events.parquet")
             table = read_parquet(path, SCHEMA)
             if self.manifest["status"] != "running":

@@ -24,9 +24,9 @@ def so_far(run: LoadedRun) -> str | None:
 
     Raises `RunFolderError` where it has written no table yet.
     """
-    if (run.path / "clients.parquet").exists():
+    if run.has("clients.parquet"):
         return None
-    if not (run.path / "rounds.parquet").exists():
+    if not run.has("rounds.parquet"):
         raise RunFolderError(f"{run.path}: has no table of its versions yet; {run.standing}")
     status, last = run.manifest["status"], _last_version(run)
     how = "it is going on, or was killed" if status == "running" else str(run.manifest["reason"])

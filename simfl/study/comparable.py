@@ -249,8 +249,9 @@ _LEARNED_AT_THE_END = ("accuracy", "best_accuracy", "loss", "worst_client_accura
 def unlike_versions(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
     """A sentence if figures of equally many versions are compared that are of unlike work.
 
-    Where something is learned, the accuracy shows what the costs of a version are worth, but a
-    lower accuracy may be that of less training. Each row of a table without `point` is a setting.
+    Where something is learned, the accuracy shows what the costs of a version are worth, if it is
+    among the figures; but a lower one may be that of less training. Each row of a table without
+    `point` is a setting.
     """
     if not {"reason", "loss", "merged_updates"} <= set(runs):
         return []
@@ -258,7 +259,8 @@ def unlike_versions(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
     if reasons.nunique() > 1 or not reasons.str.startswith("versions reached").all():
         return []
     learns = runs["loss"].notna().any()
-    asked = [one for one in metrics if one in (_LEARNED_AT_THE_END if learns else _COSTS)]
+    costs = [one for one in metrics if one in _COSTS]
+    asked = [one for one in metrics if learns and one in _LEARNED_AT_THE_END] or costs
     by_setting = runs.groupby("point" if "point" in runs else runs.index)["merged_updates"]
     updates = by_setting.mean().dropna()
     least, most = updates.min(), updates.max()
@@ -271,8 +273,8 @@ def unlike_versions(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
     )
     if learns:
         return [
-            f"{of_unlike}, so a worse one may be that of less training: stop.updates ends runs"
-            " after equally many, and costs to a target count all that it took"
+            f"{of_unlike}, so what is worse, or costs less, may be of less training: stop.updates"
+            " ends runs after equally many, and costs to a target count all that it took"
         ]
     return [
         f"{of_unlike}, and nothing is learned that would show what a version is worth:"
