@@ -85,6 +85,9 @@ def test_a_run_without_an_end_is_shown_as_far_as_it_is_known(
         str(whole.rounds["bytes"][versions - 1]),
         str(whole.manifest["bytes"]),
     ]
+    for of_the_end in ("merged_updates", "client_rounds"):
+        (line,) = [line for line in compared.stdout.splitlines() if f"│ {of_the_end} " in line]
+        assert line.split("│")[2].strip() == "-"
     again = resumed(so_far(simfl.load_run(run)) or "")
     assert again.manifest["fingerprint"] == whole.manifest["fingerprint"]
     assert so_far(again) is None

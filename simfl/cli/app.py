@@ -209,10 +209,8 @@ def partition(
 
             drawn = save_partition(*shown, out)
         print_partition(*shown)
-        data = dealt.data
-        for message in (data.about_unused, data.about_scattered, data.about_placeholders):
-            if message:
-                say(f"warning: {message}")
+        for message, _ in dealt.data.doubts.values():
+            say(f"warning: {message}")
         if out is not None:
             say(f"figure: {drawn}")
 

@@ -179,6 +179,10 @@ ADVICE = {
         "leave these cells empty (for a csv, missing_values takes their text), with missing: drop,"
         " or leave the column out; nothing is wrong if the number is meant"
     ),
+    "row_numbers": (
+        "name it under data.leave_out (pandas writes its index with to_csv unless index=False);"
+        " nothing is wrong if the place in the file is known of new examples, too"
+    ),
     "untrained_classes": (
         "use more clients, or a partition that distributes examples of every class (`simfl"
         " partition` shows who has what); accuracies are comparable among runs with the same"

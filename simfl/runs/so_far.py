@@ -18,6 +18,18 @@ OF_A_VERSION = (
 )
 """Figures of the manifest that the table of versions has, too."""
 
+OF_THE_END = (
+    "carbon_gco2",
+    "electricity_cost",
+    "measures",
+    "merged_updates",
+    "backhaul_bytes",
+    "client_rounds",
+    "wasted_rounds",
+    "wasted_active_j",
+)
+"""Figures of the manifest that are not known of the last version."""
+
 
 def so_far(run: LoadedRun) -> str | None:
     """Of a run without an end: how far its tables go, and how to go on; None of one with its end.
@@ -46,8 +58,7 @@ def manifest_so_far(run: LoadedRun) -> dict[str, Any]:
         counts |= {"jobs_trained": math.nan, "jobs_reused": math.nan}
         told = {**told, "wall_s": math.nan}
     spent = {name: last[name] for name in OF_A_VERSION}
-    of_the_end = ("carbon_gco2", "electricity_cost", "measures")
-    rest = {key: value for key, value in told.items() if key not in of_the_end}
+    rest = {key: value for key, value in told.items() if key not in OF_THE_END}
     return {**rest, **spent, "horizon_s": last["time_s"], "counts": counts}
 
 

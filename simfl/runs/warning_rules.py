@@ -92,9 +92,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _losses_without_noise,
         _selection_without_losses,
         _meaningless_delta,
-        _unused_columns,
-        _scattered_columns,
-        _placeholder_values,
+        _doubtful_columns,
         _unused_rows,
         _untrained_classes,
         _labels_with_gaps,
@@ -293,25 +291,10 @@ def _meaningless_delta(simulation: Simulation) -> Iterator[Notice]:
             yield notice("meaningless_delta", str(place.error("", "", message)))
 
 
-def _unused_columns(simulation: Simulation) -> list[Notice]:
-    """Columns of a table that are not used, although others of their kind are."""
-    data = simulation.partitioned.data
-    found = len(data.unused)
-    return [notice("unused_columns", data.about_unused, found)] if found else []
-
-
-def _scattered_columns(simulation: Simulation) -> list[Notice]:
-    """Columns of a table whose values are nearly all different."""
-    data = simulation.partitioned.data
-    found = len(data.scattered)
-    return [notice("scattered_columns", data.about_scattered, found)] if found else []
-
-
-def _placeholder_values(simulation: Simulation) -> list[Notice]:
-    """Numbers of a table that perhaps stand for missing values."""
-    data = simulation.partitioned.data
-    found = len(data.placeholders)
-    return [notice("placeholder_values", data.about_placeholders, found)] if found else []
+def _doubtful_columns(simulation: Simulation) -> list[Notice]:
+    """Columns of a table that are perhaps no features, or are not used as such."""
+    doubts = simulation.partitioned.data.doubts
+    return [notice(kind, message, count) for kind, (message, count) in doubts.items()]
 
 
 def _unused_rows(simulation: Simulation) -> list[Notice]:
@@ -388,10 +371,11 @@ def _few_test_examples(simulation: Simulation) -> list[Notice]:
     classified = data.task == "classification" and simulation.algorithm.learns
     if not classified or not 0 < examples < FEWEST_TESTED:
         return []
-    half_width = 1.96 * math.sqrt(0.25 / examples)
+    # Half of Wilson's interval of one half: that of the accuracy below the run's figures.
+    half_width = 1.96 / (2.0 * math.sqrt(examples + 1.96**2))
     message = (
         f"the test set has {examples} examples: the accuracy moves in steps of {1 / examples:.2g},"
-        f" and is known to within {half_width:.2g} either way (95 %, binomial, near 0.5)"
+        f" and is known to within {half_width:.2g} either way (95 %, Wilson, near 0.5)"
     )
     return [notice("few_test_examples", message, examples)]
 

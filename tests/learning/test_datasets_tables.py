@@ -128,11 +128,11 @@ def test_columns_that_differ_in_most_rows_are_known(tmp_path: Path, kind: type[T
 
     train = len(data.train)
     assert data.scattered == {"record": train, "day": train}
-    assert data.about_scattered == (
+    assert data.doubts["scattered_columns"][0] == (
         f"{2 * train} of the {data.input_shape[0]} features are single values of columns that"
         f" differ in most rows: record ({train}), day ({train})"
     )
-    assert without.about_scattered == "" and not without.scattered
+    assert "scattered_columns" not in without.doubts and not without.scattered
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,36 @@ def test_numbers_for_missing_values_are_known(
     data = Csv("rows.csv", "y", test="test.csv").load(tmp_path, 1)
 
     assert data.placeholders == ({"x": number} if told else {})
-    assert data.about_placeholders.endswith(f": x ({number:g})") == told
+    message, _ = data.doubts.get("placeholder_values", ("", 0))
+    assert message.endswith(f": x ({number:g})") == told
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "told"),
+    [
+        ("Unnamed: 0", np.arange(60), True),
+        ("n", np.arange(1, 61), True),
+        ("n", np.arange(60) ** 2, True),
+        ("n", np.random.default_rng(0).permutation(60), True),
+        ("id", np.random.default_rng(0).permutation(90)[:60], True),
+        ("n", np.random.default_rng(0).permutation(90)[:60], False),
+        ("n", np.arange(60) / 2, False),
+        ("n", np.arange(60) // 2, False),
+    ],
+)
+def test_a_column_that_numbers_the_rows_is_known(
+    tmp_path: Path, name: str, values: np.ndarray, told: bool
+) -> None:
+    """As pandas' index does; the label is read off it where rows are sorted."""
+    x = np.random.default_rng(1).normal(size=60)
+    table = pd.DataFrame({name: values, "x": x, "y": ["u"] * 30 + ["v"] * 30})
+    table.to_csv(tmp_path / "rows.csv", index=False)
+
+    data = Csv("rows.csv", "y").load(tmp_path, 1)
+
+    assert list(data.row_numbers) == [name] * told
+    assert ("row_numbers" in data.doubts) == told
+    assert not Csv("rows.csv", "y", leave_out=(name,)).load(tmp_path, 1).doubts
 
 
 def test_a_column_of_numbers_as_text_is_no_category(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ class Data:
     features because others were named, without being left out explicitly. `scattered` are columns
     of categories with nearly as many as there are training rows, and how many: each of them is a
     feature. `placeholders` are numeric columns with a number that perhaps stands for missing
-    values, and which.
+    values, and which. `row_numbers` are numeric columns that number the file's rows.
     """
 
     train: Examples
@@ -89,12 +89,21 @@ class Data:
     unused: Sequence[str] = ()
     scattered: Mapping[str, int] = field(default_factory=dict)
     placeholders: Mapping[str, float] = field(default_factory=dict)
+    row_numbers: Sequence[str] = ()
 
     @property
-    def about_unused(self) -> str:
-        """A message about unused columns; empty if there are none."""
-        if not self.unused:
-            return ""
+    def doubts(self) -> dict[str, tuple[str, int]]:
+        """What is doubtful in columns of a table: kind of warning -> message, columns."""
+        told = {
+            "unused_columns": (self._about_unused, len(self.unused)),
+            "scattered_columns": (self._about_scattered, len(self.scattered)),
+            "placeholder_values": (self._about_placeholders, len(self.placeholders)),
+            "row_numbers": (self._about_row_numbers, len(self.row_numbers)),
+        }
+        return {kind: (message, count) for kind, (message, count) in told.items() if count}
+
+    @property
+    def _about_unused(self) -> str:
         names = _named(self.unused)
         columns = "a column is" if len(self.unused) == 1 else f"{len(self.unused)} columns are"
         return (
@@ -103,10 +112,7 @@ class Data:
         )
 
     @property
-    def about_scattered(self) -> str:
-        """A message about columns with too many categories; empty if there are none."""
-        if not self.scattered:
-            return ""
+    def _about_scattered(self) -> str:
         of_each = [f"{name} ({count:,})" for name, count in self.scattered.items()]
         return (
             f"{sum(self.scattered.values()):,} of the {self.input_shape[0]:,} features are single"
@@ -114,14 +120,19 @@ class Data:
         )
 
     @property
-    def about_placeholders(self) -> str:
-        """A message about numbers that may stand for missing values; empty if there are none."""
-        if not self.placeholders:
-            return ""
+    def _about_placeholders(self) -> str:
         of_each = [f"{name} ({number:g})" for name, number in self.placeholders.items()]
         return (
             "a number far from all others of its column, in several rows, perhaps stands for a"
             f" missing value: {_named(of_each)}"
+        )
+
+    @property
+    def _about_row_numbers(self) -> str:
+        columns = "a feature numbers" if len(self.row_numbers) == 1 else "features number"
+        return (
+            f"{columns} the file's rows ({_named(self.row_numbers)}): if rows are sorted by label,"
+            " owner or date, the label is read off it"
         )
 
     @property

@@ -22,6 +22,7 @@ from simfl.learning.datasets.columns import (
 )
 from simfl.learning.datasets.written import (
     FEWEST_NUMBERS,
+    counts_rows,
     is_number,
     placeholder,
     require_no_disguised_numbers,
@@ -147,6 +148,11 @@ class Table(Dataset):
                 for column, values in zip(categorical, encoding.values, strict=True)
                 if len(values) > max(FEWEST_NUMBERS, MOST_SCATTERED * len(train))
             },
+            row_numbers=[
+                column
+                for column, values in zip(numeric, self._numbers(rows, numeric).T, strict=True)
+                if counts_rows(column, values)
+            ],
             placeholders={
                 column: found
                 for column, values in zip(numeric, numbers[0].T, strict=True)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 DRESSED = re.compile(r"[-+]?[$€£¥]?\s?(\d{1,3}([,.' \u00a0\u202f]\d{3})+|\d+)([.,]\d+)?\s?[%$€£¥]?")
 """A number with a decimal comma, marks between thousands, a per cent sign or a currency."""
 
+NAMES_OF_AN_INDEX = re.compile(r"unnamed: \d+|__index_level_\d+__|index|id|row|", re.IGNORECASE)
+"""Names of columns that hold a table's index; the first two are pandas' in CSV and Parquet."""
+
 FEWEST_NUMBERS = 20
 """A column with fewer different numbers may hold categories, such as 0, 1, 2, 3+."""
 
@@ -106,6 +109,18 @@ def placeholder(values: np.ndarray) -> float | None:
         if np.abs(others - extreme).min() > PLACEHOLDER_DISTANCE * np.ptp(others):
             return float(extreme)
     return None
+
+
+def counts_rows(name: str, values: np.ndarray) -> bool:
+    """Whether a column, shape (rows,), numbers the rows of its file, as pandas' index does.
+
+    Whole numbers, all different, that rise from row to row, or are those of a range in any order,
+    or have a name such as pandas gives to an index.
+    """
+    if values.size < FEWEST_NUMBERS or (values % 1).any() or np.unique(values).size < values.size:
+        return False
+    rises, is_range = (np.diff(values) > 0).all(), np.ptp(values) == values.size - 1
+    return bool(rises or is_range) or NAMES_OF_AN_INDEX.fullmatch(name) is not None
 
 
 def is_number(value: object) -> bool:
