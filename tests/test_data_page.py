@@ -19,7 +19,14 @@ from tests.small import SMALL
 PAGE = (Path(__file__).parents[1] / "docs" / "data.md").read_text("utf-8")
 BLOCK = re.compile(r"^(?:`([\w/]+\.\w+)`:\n\n)?```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 OPTIONAL = "datasets", "transformers"
-CLIENTS = {"csv": 3, "text": 3, "huggingface": 2, "npz": 6, "digits": 6}
+CLIENTS = {
+    yaml.safe_load(block)["data"]["name"]: int(
+        (re.findall(r"population.clients: (\d+)", block) or [10])[0]
+    )
+    for _, language, block in BLOCK.findall(PAGE)
+    if language == "yaml"
+}
+"""Clients of each block, by its data set: as its comment says, or those of `simfl new`."""
 
 
 @pytest.fixture
@@ -46,7 +53,7 @@ def scenarios(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict
 
 def test_its_data_are_dealt_to_their_owners(scenarios: dict[str, dict[str, Any]]) -> None:
     """Every owner is a client, with examples."""
-    assert set(scenarios) == set(CLIENTS)
+    assert set(scenarios) == set(CLIENTS) == {"csv", "text", "huggingface", "npz", "digits"}
     for name, content in scenarios.items():
         if name == "huggingface" and find_spec("datasets") is None:
             continue
