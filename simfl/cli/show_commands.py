@@ -154,16 +154,33 @@ def compare(
 
 
 def export(
-    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
-    mlflow: Annotated[str, typer.Option(metavar="URI", help="An MLflow tracking server or store.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="RUN|STUDY...", help="Folders of runs or studies.")
+    ],
+    mlflow: Annotated[
+        str,
+        typer.Option(
+            metavar="URI",
+            help="An MLflow tracking server (http://...) or database (sqlite:///mlflow.db; MLflow"
+            " then puts files into ./mlruns).",
+        ),
+    ],
     experiment: Annotated[str, typer.Option(help="MLflow's experiment.")] = "simfl",
 ) -> None:
-    """Send finished runs to MLflow: parameters, curves, final figures, scenario and manifest."""
+    """Send finished runs to MLflow: parameters, curves, final figures, scenario and manifest.
+
+    Of a study, every run, with its factors as tags. Runs that are there already are left alone.
+    """
     from simfl.exports.mlflow import export_to_mlflow
     from simfl.runs.runfolder import load_run
+    from simfl.study.loaded import runs_of
 
     with exit_codes():
         for folder in folders:
             with _told_by(folder):
-                identifier = export_to_mlflow(load_run(folder), mlflow, experiment)
-            say(f"{folder}: {identifier}")
+                study = (folder / "study.yaml").exists()
+                runs = runs_of(folder) if study else [(load_run(folder), {})]
+                for run, setting in runs:
+                    found = export_to_mlflow(run, mlflow, experiment, setting)
+                    been = " (was there)" if found.was_there else ""
+                    say(f"{run.path}: {found.identifier}{been}")

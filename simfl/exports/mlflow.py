@@ -7,7 +7,8 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from simfl.exports import ExportFailed, MissingTool, curve_name
 from simfl.runs.runfolder import MANIFEST, LoadedRun
@@ -54,12 +55,29 @@ MLflow's own MLFLOW_HTTP_REQUEST_TIMEOUT and MLFLOW_HTTP_REQUEST_MAX_RETRIES tak
 """
 
 
-def export_to_mlflow(run: LoadedRun, uri: str, experiment: str = "simfl") -> str:
-    """Log a run's parameters, curves, final figures and files; returns MLflow's ID of the run.
+IDENTITY = ("digest", "fingerprint", "status")
+"""Keys of the manifest in which an exported run agrees with one that is there: it is the same."""
 
-    Steps are global versions, and a point's time is simulated time in milliseconds. Raises
-    `MissingTool` if MLflow is not installed, and `ExportFailed` if the server or store at `uri`
-    does not answer or refuses. Nothing is sent of a run that cannot be read.
+
+class Exported(NamedTuple):
+    """MLflow's ID of a run, and whether the run had been exported before."""
+
+    identifier: str
+    was_there: bool
+
+
+def export_to_mlflow(
+    run: LoadedRun,
+    uri: str,
+    experiment: str = "simfl",
+    setting: Mapping[str, str] = MappingProxyType({}),
+) -> Exported:
+    """Log a run's parameters, curves, final figures and files, unless it is there already.
+
+    Steps are global versions, and a point's time is simulated time in milliseconds. `setting`: the
+    levels of a study's factors, which become tags and part of the name. Raises `MissingTool` if
+    MLflow is not installed, and `ExportFailed` if the server or store at `uri` does not answer or
+    refuses. Nothing is sent of a run that cannot be read.
     """
     try:
         from mlflow import MlflowClient
@@ -67,13 +85,14 @@ def export_to_mlflow(run: LoadedRun, uri: str, experiment: str = "simfl") -> str
     except ImportError:
         raise MissingTool("--mlflow needs MLflow: pip install 'simfl[mlflow]'") from None
     manifest = run.manifest
-    name = f"{manifest['name']}-seed{manifest['seed']}"
+    name = ", ".join([f"{manifest['name']}-seed{manifest['seed']}", *setting.values()])
     metrics = [Metric(*one) for one in _metrics(run)]
     params = [Param(key, text[:LONGEST_VALUE]) for key, text in parameters(run.scenario).items()]
-    tags = [
-        RunTag(f"simfl.{key}", str(manifest.get(key)))
-        for key in ("digest", "fingerprint", "status", "reason")
-    ]
+    identity = {f"simfl.{key}": str(manifest.get(key)) for key in IDENTITY}
+    same = " and ".join(f"tags.`{key}` = '{value}'" for key, value in identity.items())
+    told = {**identity, "simfl.reason": str(manifest.get("reason"))}
+    told |= {f"simfl.factor.{factor}": level for factor, level in setting.items()}
+    tags = [RunTag(key, value) for key, value in told.items()]
     tags.append(RunTag("simfl.warnings", ", ".join(one.kind for one in run.warnings) or "none"))
     try:
         with _patience():
@@ -81,6 +100,9 @@ def export_to_mlflow(run: LoadedRun, uri: str, experiment: str = "simfl") -> str
             client = MlflowClient(tracking_uri=uri)
             known = client.get_experiment_by_name(experiment)
             number = known.experiment_id if known else client.create_experiment(experiment)
+            there = client.search_runs([number], same, max_results=1)
+            if there:
+                return Exported(there[0].info.run_id, was_there=True)
             identifier: str = client.create_run(number, run_name=name).info.run_id
             # A request to MLflow may contain at most 100 parameters and 1000 metrics.
             for start in range(0, max(len(params), 1), 100):
@@ -93,7 +115,7 @@ def export_to_mlflow(run: LoadedRun, uri: str, experiment: str = "simfl") -> str
             client.set_terminated(identifier, ended)
     except Exception as error:  # MLflow passes on whatever its stores and their libraries raise
         raise ExportFailed(f"{uri}: MLflow cannot log there: {error}") from error
-    return identifier
+    return Exported(identifier, was_there=False)
 
 
 def _require_database(uri: str) -> None:

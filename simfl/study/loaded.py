@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -13,7 +13,7 @@ from pandas.api.types import is_numeric_dtype
 from pydantic import TypeAdapter
 
 from simfl.common.html import html_table, titled
-from simfl.runs.runfolder import RunFolderError, load_run
+from simfl.runs.runfolder import LoadedRun, RunFolderError, load_run
 from simfl.scenario.validation.validate import validate
 from simfl.scenario.yaml_source.source import KeyPath, read_source
 from simfl.study.curves import check_axes, curve_of, mean_curve
@@ -140,6 +140,14 @@ class LoadedStudy:
 def load_study(path: Path | str) -> LoadedStudy:
     """Loads a study's folder; raises `RunFolderError` if it is not one."""
     return LoadedStudy(Path(path))
+
+
+def runs_of(path: Path | str) -> Iterator[tuple[LoadedRun, dict[str, str]]]:
+    """Every run of a study's folder, on machines as profiled, with the level of each factor."""
+    study = load_study(path)
+    for row in study.table.to_dict("records"):
+        setting = {name: in_digits(row[name]) for name in study.factors}
+        yield load_run(study.path / row["folder"]), setting
 
 
 def _read_table(path: Path, study: str) -> pd.DataFrame:

@@ -25,6 +25,7 @@ from simfl.protocols.publication import Progress
 from simfl.runs import execution
 from simfl.runs.runfolder import LoadedRun
 from tests.small import SMALL, small
+from tests.study.studies import write_study
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def test_mlflow_holds_parameters_curves_and_scenario(
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     uri = (tmp_path / "store").as_uri()
 
-    identifier = export_to_mlflow(run, uri)
+    identifier, _ = export_to_mlflow(run, uri)
 
     client = mlflow.MlflowClient(tracking_uri=uri)
     there = client.get_run(identifier)
@@ -117,6 +118,38 @@ def test_mlflow_holds_parameters_curves_and_scenario(
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_a_study_is_exported_once_with_its_factors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its runs can be told apart, and a second export adds none."""
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    uri = (tmp_path / "store").as_uri()
+    points = {"grid": {"algorithm.local.steps": [1, 2]}}
+    file = write_study(tmp_path, points=points)
+    assert (
+        CliRunner().invoke(app, ["study", str(file), "--out", str(tmp_path / "out")]).exit_code == 0
+    )
+    command = ["export", str(tmp_path / "out"), "--mlflow", uri]
+
+    first, second = (CliRunner().invoke(app, command) for _ in range(2))
+
+    assert first.exit_code == second.exit_code == 0, (first.output, second.output)
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    number = client.get_experiment_by_name("simfl").experiment_id
+    there = client.search_runs([number])
+    assert sorted(one.info.run_name for one in there) == [
+        "base-seed1, 1",
+        "base-seed1, 2",
+        "base-seed2, 1",
+        "base-seed2, 2",
+    ]
+    factors = [one.data.tags["simfl.factor.algorithm.local.steps"] for one in there]
+    assert sorted(factors) == ["1", "1", "2", "2"]
+    assert "was there" not in first.stdout and second.stdout.count("(was there)") == 4
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_an_accuracy_that_is_r2_is_called_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,7 +165,7 @@ def test_an_accuracy_that_is_r2_is_called_so(
         execution.run(small(data=data), tmp_path / "run", Options(watch=log.update))
     run = simfl.load_run(tmp_path / "run")
 
-    identifier = export_to_mlflow(run, uri)
+    identifier, _ = export_to_mlflow(run, uri)
 
     r2 = run.rounds["accuracy"].tolist()
     read = EventAccumulator(str(logs)).Reload()
