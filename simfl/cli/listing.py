@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+import re
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,8 +139,26 @@ def _nothing_called(name: str, catalogue: Catalogue) -> str:
 
     known = [one for kind in registry.KINDS for one in registry.names(kind)]
     known += [one for kind in PROFILES.values() for one in catalogue.list_profiles(kind)]
+    told_of = list(_parts_about(name))
+    if told_of:
+        return f"nothing is called {name!r}, but see `simfl show {told_of[0]}`" + "".join(
+            f", `simfl show {one}`" for one in told_of[1:]
+        )
     hint = nearest(name, [*known, *shipped_scenarios()]) or ";"
     return f"nothing is called {name!r}{hint} see `simfl list`"
+
+
+def _parts_about(name: str) -> Iterator[str]:
+    """Shipped parts whose description has a method's name, such as FedAsync or FedAdam."""
+    from simfl.assembly import registry
+
+    word = re.compile(rf"\b{re.escape(name)}\b", re.IGNORECASE)
+    for kind in registry.KINDS:
+        for known in registry.names(kind):
+            part = registry.shipped(kind, known)
+            text = f"{sys.modules[part.__module__].__doc__} {part.__doc__}" if part else ""
+            if word.search(text):
+                yield known
 
 
 def _print_part(console: Terminal, name: str, kind: str, part: type) -> None:

@@ -38,13 +38,13 @@ def print_partition(title: str, examples: IntArray, label_counts: IntArray) -> N
     table = Table()
     for head in ("client", "examples", *(["labels"] if labels else [])):
         table.add_column(head, justify="right")
-    table.add_column("by label" if labels else "", no_wrap=True)
+    table.add_column("by label" if labels else "", no_wrap=True)  # a regression has none
     for client in range(min(len(examples), MOST_CLIENTS)):
         row = [str(client), f"{examples[client]:,}"]
         if labels:
             row.append(str((label_counts[client] > 0).sum()))
-        parts = label_counts[client] if labels else examples[client : client + 1]
-        table.add_row(*row, bar(parts, per_sign))
+        own = round(examples[client] / per_sign)
+        table.add_row(*row, bar(label_counts[client], per_sign) if labels else "=" * own)
     console.print(table)
     left_out = len(examples) - MOST_CLIENTS
     if left_out > 0:

@@ -18,6 +18,8 @@ MOST_SHARE = 0.1
 MOST_UNLIKE = 1.5
 """Settings whose seconds between evaluations differ by a larger factor are told, if these are at
 least half of `MOST_SHARE`."""
+OFTEN = 4.0
+"""From this factor on they are told in any case: the best of so many evaluations is another."""
 
 
 def between_evaluations_s(run: LoadedRun) -> float:
@@ -28,7 +30,9 @@ def between_evaluations_s(run: LoadedRun) -> float:
 
 
 def grid_sentences(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
-    """A sentence if evaluations are far apart, compared with the time that a target took."""
+    """Sentences if evaluations are far apart, compared with the time that a target took, or if
+    some settings have many more than others.
+    """
     targets = [one for one in metrics if asked_by(one) is not None]
     if not targets or not {BETWEEN_S, "time_s", "point"} <= set(runs):
         return []
@@ -41,14 +45,20 @@ def grid_sentences(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
     apart_s = runs[BETWEEN_S].astype(float).groupby(runs["point"]).mean().dropna()
     share = (runs[BETWEEN_S] / took_s).groupby(runs["point"]).mean().max()
     unlike = len(apart_s) > 1 and apart_s.max() > MOST_UNLIKE * apart_s.min()
-    if not share > (MOST_SHARE / 2 if unlike else MOST_SHARE):
-        return []
     least, most = f"{apart_s.min():.3g}", f"{apart_s.max():.3g}"
     each = least if least == most else f"{least} to {most}"
+    by_chance = []
+    if len(apart_s) > 1 and apart_s.max() > OFTEN * apart_s.min():
+        by_chance.append(
+            f"settings are evaluated every {each} s on average: where a curve goes up and down,"
+            " more evaluations meet a target earlier by chance (evaluate.every)"
+        )
+    if not share > (MOST_SHARE / 2 if unlike else MOST_SHARE):
+        return by_chance
     sentence = (
         f"targets are noticed at evaluations only, every {each} s on average: what they cost is"
         f" rounded up by at most that ({100 * share:.2g} % of the time or less)"
     )
     if unlike:
         sentence += "; settings with evaluations further apart look slower (evaluate.every)"
-    return [sentence]
+    return [sentence, *by_chance]

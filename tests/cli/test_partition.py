@@ -112,6 +112,7 @@ def test_sizes_alone_and_many_clients(capsys: pytest.CaptureFixture[str]) -> Non
 
     text = capsys.readouterr().out
     assert "840 examples at 120 clients, 7 to 7 each" in text and "label" not in text
+    assert "│ =======" in text
     assert "and 20 more clients" in text and "│     99 │" in text and "│    100 │" not in text
 
 

@@ -67,10 +67,15 @@ def test_a_profile_and_a_class_of_ones_own_are_shown(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("orrt", "did you mean 'oort'"), ("nothing.py:Here", "which does not exist")],
+    [
+        ("orrt", "did you mean 'oort'"),
+        ("fedasync", "but see `simfl show asynchronous`, `simfl show "),
+        ("FedAdam", "but see `simfl show fedopt`\n"),
+        ("nothing.py:Here", "which does not exist"),
+    ],
 )
 def test_what_there_is_not_is_told(name: str, words: str) -> None:
-    """With the nearest name, if there is one."""
+    """With parts that a method's name is about, or else the nearest name, if there is one."""
     result = command("show", name)
 
     assert result.exit_code == 2

@@ -41,6 +41,18 @@ def test_a_coarse_or_unlike_grid_is_told(apart_s: list[float], *, told: bool) ->
     assert grid_sentences(runs(apart_s), ["accuracy"]) == []
 
 
+@pytest.mark.parametrize(("apart_s", "told"), [([0.01, 0.05], True), ([0.02, 0.05], False)])
+def test_many_more_evaluations_of_some_settings_are_told(
+    apart_s: list[float], *, told: bool
+) -> None:
+    """However short they are: the best of five looks is higher than one. Accuracies are not."""
+    found = grid_sentences(runs(apart_s), [TARGET])
+
+    assert len(found) == told
+    assert all("evaluated every 0.01 to 0.05 s" in one and "by chance" in one for one in found)
+    assert grid_sentences(runs(apart_s), ["accuracy"]) == []
+
+
 def test_a_run_without_the_target_counts_with_its_whole_time() -> None:
     """3 s are less than a tenth of its 40 s."""
     assert grid_sentences(runs([3.0], took_s=float("nan")), [TARGET]) == []
