@@ -168,6 +168,7 @@ def test_numbers_for_missing_values_are_known(
         ("n", np.random.default_rng(0).permutation(90)[:60], False),
         ("n", np.arange(60) / 2, False),
         ("n", np.arange(60) // 2, False),
+        ("id", np.arange(60) // 2, False),
     ],
 )
 def test_a_column_that_numbers_the_rows_is_known(
@@ -177,9 +178,11 @@ def test_a_column_that_numbers_the_rows_is_known(
     x = np.random.default_rng(1).normal(size=60)
     table = pd.DataFrame({name: values, "x": x, "y": ["u"] * 30 + ["v"] * 30})
     table.to_csv(tmp_path / "rows.csv", index=False)
+    table.iloc[20:39].to_csv(tmp_path / "few.csv", index=False)
 
     data = Csv("rows.csv", "y").load(tmp_path, 1)
 
+    assert not Csv("few.csv", "y").load(tmp_path, 1).row_numbers
     assert list(data.row_numbers) == [name] * told
     assert ("row_numbers" in data.doubts) == told
     assert not Csv("rows.csv", "y", leave_out=(name,)).load(tmp_path, 1).doubts
