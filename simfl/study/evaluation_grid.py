@@ -48,7 +48,7 @@ def grid_sentences(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
     least, most = f"{apart_s.min():.3g}", f"{apart_s.max():.3g}"
     each = least if least == most else f"{least} to {most}"
     by_chance = []
-    if len(apart_s) > 1 and apart_s.max() > OFTEN * apart_s.min():
+    if apart_s.max() > OFTEN * apart_s.min():
         by_chance.append(
             f"settings are evaluated every {each} s on average: where a curve goes up and down,"
             " more evaluations meet a target earlier by chance (evaluate.every)"

@@ -165,6 +165,7 @@ def test_numbers_for_missing_values_are_known(
         ("n", np.arange(60) ** 2, True),
         ("n", np.random.default_rng(0).permutation(60), True),
         ("id", np.random.default_rng(0).permutation(90)[:60], True),
+        ("Unnamed: 0", np.random.default_rng(0).permutation(90)[:60], True),
         ("n", np.random.default_rng(0).permutation(90)[:60], False),
         ("n", np.arange(60) / 2, False),
         ("n", np.arange(60) // 2, False),
