@@ -116,7 +116,7 @@ def exit_codes(*, traceback: bool = False) -> Iterator[None]:
         with _interrupted_by_sigterm():
             yield
     except KeyboardInterrupt:
-        say("simfl: interrupted; what was written can be read and resumed", err=True)
+        say("simfl: interrupted; whatever was written can be read and resumed", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         raise  # the reader of the output has gone: click ends quietly
