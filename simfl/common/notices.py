@@ -290,6 +290,15 @@ ADVICE = {
         "use a longer protocol.patience.deadline_s (the log's rows of `late` say by how many"
         " seconds each came too late), late: carry_over, or less work for slow devices"
     ),
+    "always_dropped": (
+        "a longer protocol.patience.deadline_s, less over_selection, late: carry_over, or less work"
+        " for these clients (algorithm.local.partial); accuracy is that of the others' data"
+    ),
+    "unheeded_absences": (
+        "population.leaving: abort drops such rounds, and with pause they wait for their clients:"
+        " seconds, joules and wasted rounds may be far more; nothing is wrong if clients finish"
+        " what they have begun"
+    ),
     "weak_chargers": (
         "set batteries.charge_w (or a group's) to the charger's watts, a higher lowest does not"
         " help; or have fewer clients train while they charge (availability, selection, allocation)"

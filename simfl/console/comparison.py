@@ -17,10 +17,12 @@ from simfl.runs.runfolder import LoadedRun
 from simfl.runs.so_far import so_far
 from simfl.study.comparable import (
     OWN_MODELS,
+    SERVER_PLACE,
     SIZED_ONLY,
     Caveat,
     caveat_of_pair,
     lucky,
+    unlike_servers,
     unlike_versions,
 )
 from simfl.study.figure_text import of_run
@@ -38,6 +40,7 @@ NOT_SHOWN = (
     "charged_server_idle",
     "currency",
     TASK,
+    SERVER_PLACE,
 )
 """Columns of a row that are left out: kinds of warnings say more than counts, and keys appear
 above.
@@ -110,6 +113,7 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
         *figure_notes(figured),
         *lucky(table, figured),
         *unlike_versions(table, figured),
+        *unlike_servers(table, figured),
     ]
     for sentence in (*(f"{one.name}: {one.why}" for one in met.values()), *notes):
         console.print(sentence)

@@ -130,12 +130,15 @@ def _edges(run: LoadedRun) -> Table:
     several = len(run.hardware["access_points_m"]) > 1
     place = "edge server" if "edge_server" in run.hardware else "access point" if several else ""
     table = Table(title=f"participation per {place}" if place else "participation")
-    for column in (place, "clients", "rounds finished", "versions", "device energy", "busy"):
+    columns = (place, "clients", "rounds finished", "dropped", "versions", "device energy", "busy")
+    for column in columns:
         table.add_column(column, justify="right")
     merged_by, horizon_s = run.column("rounds", "edge"), max(run.manifest["horizon_s"], 1e-12)
-    edges, participations, energy_j, idle_s, tail_s = (
-        run.column("clients", name)
-        for name in ("edge", "participations", "energy_j", "idle_s", "tail_s")
+    edges, participations, merged, energy_j, idle_s, tail_s = (
+        run.column("clients", "edge"),
+        run.column("clients", "participations"),
+        run.merged_updates,
+        *(run.column("clients", name) for name in ("energy_j", "idle_s", "tail_s")),
     )
     merges = not np.isnan(merged_by).all()
     for edge in sorted(set(edges)):
@@ -145,6 +148,7 @@ def _edges(run: LoadedRun) -> Table:
             f"{edge:.0f}" if place else "all",
             str(np.count_nonzero(own)),
             f"{participations[own].sum():.0f}",
+            f"{(participations - merged)[own].sum():.0f}",
             str(np.count_nonzero(merged_by == edge)) if merges else "-",
             quantity(float(energy_j[own].sum()), "J"),
             f"{1.0 - waited_s / horizon_s:.0%}",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simfl.common.arrays import FloatArray, IntArray
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.common.notices import Notice, notice
 from simfl.protocols.timeline import NOT_STOPPED, Timeline
 from simfl.system.interruptions import CAUSES
@@ -38,6 +38,9 @@ class Fates:
         self._emptied: IntArray = np.zeros(clients, dtype=np.int64)
         self._last: IntArray = np.full(clients, ARRIVED)
         self._last_ends_s: FloatArray = np.full(clients, np.inf)
+        # Whether a client left during its last round, which went on, and how many earlier ones did.
+        self._last_unheeded: BoolArray = np.zeros(clients, dtype=bool)
+        self._unheeded = 0
         # Joules above idle power: of each client's last round, and of all before that were lost.
         self._last_active_j: FloatArray = np.zeros(clients)
         self._lost_active_j = 0.0
@@ -52,6 +55,8 @@ class Fates:
         self._counts += np.bincount(self._last[clients[before]], minlength=len(FATES))
         self._emptied[clients[before]] += self._last[clients[before]] == BATTERY_EMPTY
         self._lost_active_j += self._lost_j(clients[before])
+        self._unheeded += int(self._last_unheeded[clients[before]].sum())
+        self._last_unheeded[clients] = timeline.ends.unheeded_s[places] < ends_s
         self._last[clients], self._last_ends_s[clients] = _of(timeline)[places], ends_s
         self._last_active_j[clients] = timeline.spent_j[places]
 
@@ -94,6 +99,10 @@ class Fates:
             (self._last == BATTERY_EMPTY) & (self._last_ends_s <= now_s)
         )
         return emptied
+
+    def unheeded(self, now_s: float) -> int:
+        """The number of rounds that have ended by now and went on after their client had left."""
+        return self._unheeded + int(self._last_unheeded[self._last_ends_s <= now_s].sum())
 
     def counts(self, now_s: float) -> dict[str, int]:
         """The number of rounds that have ended by now, by fate."""

@@ -184,6 +184,11 @@ class Run:
         return self._client_rounds.emptied()
 
     @property
+    def unheeded_absences(self) -> int:
+        """How many clients' rounds have ended that went on after their client had left."""
+        return self._client_rounds.unheeded_absences()
+
+    @property
     def wasted(self) -> dict[str, float]:
         """Client rounds that have ended, how many brought no merged update, and their joules.
 

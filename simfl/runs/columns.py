@@ -42,9 +42,9 @@ EVALUATIONS: Mapping[str, str] = {
 
 _STATES = {
     "idle": "waiting",
-    "download": "receiving",
-    "compute": "training, or answering a query",
-    "upload": "sending",
+    "download": "receiving, with pauses",
+    "compute": "training, or answering a query, with pauses (leaving: pause)",
+    "upload": "sending, with pauses",
     "tail": "with its radio awake after a message",
 }
 

@@ -36,7 +36,13 @@ from simfl.runs.regressions import equal_targets, equal_targets_of_clients, perh
 from simfl.runs.target_warnings import target_at_once, target_missed
 from simfl.runs.test_set import tested_on_training_data, unlike_test_inputs
 from simfl.runs.unused_clients import edge_servers_left_out, never_took_part
-from simfl.runs.wasted_rounds import mostly_late, mostly_lost, unmerged_updates
+from simfl.runs.wasted_rounds import (
+    always_dropped,
+    mostly_late,
+    mostly_lost,
+    unheeded_absences,
+    unmerged_updates,
+)
 from simfl.runs.weak_chargers import weak_chargers
 from simfl.system.codecs.base import encoded_bytes
 from simfl.system.thermal import ThermalCpu
@@ -121,6 +127,8 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
         edge_servers_left_out,
         mostly_lost,
         mostly_late,
+        always_dropped,
+        unheeded_absences,
         unmerged_updates,
         nobody_left,
         _batteries_stay_empty,

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from simfl.runs.figure_notes import figure_notes
-from simfl.runs.runfolder import LoadedRun
+from simfl.runs.runfolder import HARDWARE, LoadedRun
 from simfl.study.evaluation_grid import BETWEEN_S, between_evaluations_s, grid_sentences
 from simfl.study.few_test_examples import ROUNDING, TEST_EXAMPLES, differ, step_of
 from simfl.study.figures import is_learned, is_yes_or_no
@@ -56,6 +56,21 @@ def _task(run: LoadedRun) -> str:
 
 def _own_models(run: LoadedRun) -> str:
     return "clients' own models" if run.manifest.get("own_models") else ""
+
+
+SERVER_PLACE = "server_place"
+"""The column of a study's table with where a run's server is: see `unlike_servers`."""
+
+_AT_ACCESS_POINTS, _BEHIND_TIERS = "access points", "behind edge servers"
+
+
+def _server_place(run: LoadedRun) -> str:
+    """Where the server that makes versions is; empty for a run that has not come to its end."""
+    if not run.has(HARDWARE):
+        return ""
+    if "edge_server" in run.hardware:
+        return _BEHIND_TIERS
+    return "behind the backhaul" if "backhaul" in run.hardware else _AT_ACCESS_POINTS
 
 
 def _is_of_test_set(metric: str) -> bool:
@@ -186,7 +201,8 @@ def caveat_columns(run: LoadedRun) -> dict[str, Any]:
     """What a run's row in its study's table says of each, of its test examples and evaluations."""
     texts = {caveat.column: caveat.text(run) for caveat in CAVEATS}
     examples = run.manifest.get(TEST_EXAMPLES, 0)
-    return {**texts, TEST_EXAMPLES: examples, BETWEEN_S: between_evaluations_s(run)}
+    about_tests = {TEST_EXAMPLES: examples, BETWEEN_S: between_evaluations_s(run)}
+    return {**texts, **about_tests, SERVER_PLACE: _server_place(run)}
 
 
 def caveat(runs: pd.DataFrame, metric: str) -> Caveat | None:
@@ -230,6 +246,7 @@ def caveat_sentences(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
         *caveats,
         *beside,
         *unlike_versions(runs, metrics),
+        *unlike_servers(runs, metrics),
         *idle,
         *rounded,
         *coarse,
@@ -279,6 +296,23 @@ def unlike_versions(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
     return [
         f"{of_unlike}, and nothing is learned that would show what a version is worth:"
         " stop.updates ends runs after equally many"
+    ]
+
+
+def unlike_servers(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
+    """A sentence if costs are compared of a server at the access points and one behind edge
+    servers.
+    """
+    costs = [one for one in metrics if one in _COSTS or target_of(one) is not None]
+    if not costs or SERVER_PLACE not in runs:
+        return []
+    if not {_AT_ACCESS_POINTS, _BEHIND_TIERS} <= set(runs[SERVER_PLACE]):
+        return []
+    return [
+        f"{', '.join(costs)}: without edge servers the server is at the access points"
+        " (population.server_behind: access_point, the default), with them in a cloud behind the"
+        " backhaul, whose seconds, joules and bytes only these runs pay; server_behind: backhaul"
+        " puts it there in both"
     ]
 
 

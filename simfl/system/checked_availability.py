@@ -30,6 +30,11 @@ class CheckedAvailability:
         """The model's name for error messages, or its own `told_by`."""
         return str(getattr(self._model, "told_by", called(self._model)))
 
+    @property
+    def leaves(self) -> bool:
+        """Whether clients can become unavailable."""
+        return self._model.leaves
+
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """A boolean per client."""
         there = np.asarray(self._asked("available", clients, time_s, streams))

@@ -39,7 +39,8 @@ class Cpu(MeasuredProcessor):
     frequency_min_hz: Annotated[float, "> 0"]
     frequency_max_hz: Annotated[float, "> 0"]
     frequency_levels_hz: Annotated[
-        tuple[float, ...] | None, "the existing clock frequencies, ascending; null: any"
+        tuple[float, ...] | None,
+        "the existing clock frequencies, ascending; null: any (thermal_cpu needs them)",
     ] = None
     kappa: Annotated[float | None, ">= 0", "W/Hz^exponent per core: power is kappa f^exponent"] = (
         None

@@ -100,6 +100,12 @@ class Interruptions:
         stops_s = np.maximum([leaves_s, np.where(working, until_s, now_s)], soon_s)
         return stops_s.min(axis=0), stops_s.argmin(axis=0)
 
+    def unheeded_s(self, clients: IntArray, now_s: float) -> FloatArray:
+        """When clients leave next although what they begin now goes on (inf: never)."""
+        if self._leaving != "ignore" or not self._availability.leaves:
+            return np.full(clients.size, np.inf)
+        return self._availability.until_s(clients, now_s, self._streams)
+
     def with_pauses(self, clients: IntArray, segments: Segments, times_s: FloatArray) -> Paused:
         """The segments with pauses; `times_s` (segments + 1, clients) are those without."""
         never, pauses = np.full(clients.size, np.inf), list[Interruption]()
