@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import simfl
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
 from simfl.cli.app import app
 from simfl.runs.runfolder import LoadedRun
 from simfl.study.comparable import unlike_servers
@@ -40,7 +43,7 @@ def with_deadline(folder: Path, slow: int, versions: int, **patience: Any) -> Lo
             "patience": {"deadline_s": 0.12, **patience},
             "wait_for": {"clients": 8},
         },
-        stop={"versions": versions},
+        stop={"versions": versions, "time_s": 5.0},
     )
     return simfl.run(scenario, folder)
 
@@ -53,8 +56,9 @@ def with_deadline(folder: Path, slow: int, versions: int, **patience: Any) -> Lo
         (2, 4, {"late": "carry_over"}, False),
         (2, 4, {"deadline_s": 60.0}, False),
         (8, 4, {}, False),
+        (2, 4, {"least_updates": 8}, False),
     ],
-    ids=["late", "too few to judge", "carried over", "in time", "one of all is waited for"],
+    ids=["late", "too few", "carried over", "in time", "one is waited for", "all are given up"],
 )
 def test_a_kind_of_device_that_is_always_dropped_is_told(
     slow: int, versions: int, patience: dict[str, Any], told: bool, tmp_path: Path
@@ -67,6 +71,8 @@ def test_a_kind_of_device_that_is_always_dropped_is_told(
     found = messages(run, "always_dropped")
     assert len(found) == told and all(said in one for one in found)
     assert not messages(run, "mostly_late") or slow == 8
+    given_up = "least_updates" in patience
+    assert (run.clients["dropped"].sum() == run.clients["participations"].sum() > 0) == given_up
 
 
 def test_the_summary_counts_dropped_rounds_apart(tmp_path: Path) -> None:
@@ -132,6 +138,45 @@ def test_rounds_that_go_on_without_their_client_are_told(
     assert said.startswith(f"{share} went on after their client had left")
     assert not messages(aborted, "unheeded_absences")
     assert not messages(paused, "unheeded_absences")
+
+
+@pytest.mark.parametrize("sharing", [{}, SHARED], ids=["dedicated", "shared"])
+def test_they_are_those_in_which_the_client_is_away_at_some_moment(
+    sharing: dict[str, Any], tmp_path: Path
+) -> None:
+    """By the log and the model's own answers; rounds that the end cuts off have not ended."""
+    renewal = {
+        "name": "renewal",
+        "present": {"mean_s": 1.0, "law": "exponential"},
+        "absent": {"mean_s": 0.5, "law": "exponential"},
+    }
+    groups = [{"device": SLOW, "link": "wifi5_ac", "share": 1.0}]
+    scenario = small(
+        data={"partition": "iid"},
+        population={"availability": renewal, "groups": groups, **sharing},
+        algorithm=TIMING,
+        protocol={"name": "asynchronous", "concurrency": 4},
+        stop={"versions": 40},
+    )
+    run = simfl.run(scenario, tmp_path / "run")
+    pausing = scenario.with_overrides(["population.leaving=pause"])
+    simulation = assemble(scenario, Options(device="cpu"))
+    model = simulation.parts[("population", "availability")]
+
+    away = 0
+    for client, rows in run.events.dropna(subset="client").groupby("client"):
+        begins = rows[rows["kind"] == "download"]["start_s"]
+        ends = rows[(rows["kind"] == "upload") & (rows["cut_by"] != "end")]["time_s"]
+        for begin_s, end_s in zip(begins, ends, strict=False):
+            who = np.array([int(client)])
+            moments_s = np.linspace(begin_s, end_s, 2000)[1:-1]
+            there = [model.available(who, at_s, simulation.streams)[0] for at_s in moments_s]
+            away += not all(there)
+
+    rounds = run.manifest["client_rounds"]
+    (said,) = messages(run, "unheeded_absences")
+    assert 3 < away < rounds and said.startswith(f"{away} of {rounds} client rounds")
+    assert not messages(simfl.run(pausing, tmp_path / "pausing"), "unheeded_absences")
 
 
 def test_clients_who_stay_are_no_reason_to_warn(tmp_path: Path) -> None:
