@@ -277,9 +277,9 @@ def check_batches(
     """Raises `ScenarioError` if a client's data give no batch that the model can learn from."""
     if not algorithm.learns:
         return
-    smallest, accepted = 1, "at least 1"
-    if network.normalisation:
-        smallest, accepted = 2, "at least 2: BatchNorm needs the variance of several examples"
+    smallest, accepted = network.smallest_batch, "at least 1"
+    if smallest > 1:
+        accepted = f"at least {smallest}: BatchNorm needs the variance of several examples"
     few, batch_size = np.flatnonzero(num_examples < smallest), algorithm.local.batch_size
     if few.size:
         found = f"{num_examples[few[0]]} training examples for client {few[0]}"

@@ -118,37 +118,44 @@ class LocalTraining:
         rate = self.learning_rate * self.learning_rate_decay**version
         return replace(self, learning_rate=rate, learning_rate_decay=1.0)
 
-    def passes(self, num_examples: Any) -> Any:
+    def passes(self, num_examples: Any, smallest: int = 1) -> Any:
         """The number of passes over the local data, as a real number (array in, array out).
 
         `steps` counts batches, and the last batch of each pass may be short: whole passes, and then
-        the remaining batches of one more. A batch of one row, which BatchNorm leaves out, is
-        counted.
+        the remaining batches of one more. Of a pass that leaves its last batch out, because it has
+        fewer than `smallest` rows, the others count: examples passed over, as a share of all.
         """
         rows = num_examples if self.batch_size is None else self.batch_size
+        batches, all_rows = self.batches(num_examples, smallest), np.maximum(num_examples, 1)
+        used = np.minimum(batches * rows, all_rows)
         if self.steps is not None:
-            whole, rest = np.divmod(self.steps, self.batches(num_examples))
-            return whole + np.minimum(rest * rows, num_examples) / num_examples
+            whole, rest = np.divmod(self.steps, np.maximum(batches, 1))
+            return whole * (used / all_rows) + np.minimum(rest * rows, used) / all_rows
         if self.share is not None:
-            batches = np.maximum(1, np.rint(self.share * num_examples / rows))
-            return np.minimum(batches * rows / num_examples, 1.0)
-        return 1.0 * (self.epochs or 1)
+            steps = np.maximum(1, np.rint(self.share * num_examples / rows))
+            return np.minimum(steps * rows, used) / all_rows
+        return (self.epochs or 1) * (used / all_rows)
 
-    def num_steps(self, num_examples: Any) -> Any:
+    def num_steps(self, num_examples: Any, smallest: int = 1) -> Any:
         """The number of mini-batches trained on, as a real number (array in, array out)."""
         if self.steps is not None:
             return self.steps + 0.0 * num_examples
-        batches = self.batches(num_examples)
+        batches = self.batches(num_examples, smallest)
         if self.share is not None:
             rows = num_examples if self.batch_size is None else self.batch_size
             return np.minimum(np.maximum(1, np.rint(self.share * num_examples / rows)), batches)
         return (self.epochs or 1) * batches
 
-    def batches(self, num_examples: Any) -> Any:
-        """The number of mini-batches in a pass over the local data (array in, array out)."""
+    def batches(self, num_examples: Any, smallest: int = 1) -> Any:
+        """The number of mini-batches in a pass over the local data (array in, array out).
+
+        Batches of fewer than `smallest` rows are left out, as in training (`batches.plan_order`).
+        """
         if self.batch_size is None:
             return 1.0 + 0.0 * num_examples
-        return np.ceil(num_examples / self.batch_size)
+        full, rest = np.divmod(num_examples, self.batch_size)
+        some = np.minimum(num_examples, 1)  # a run without learning may have clients of one row
+        return 1.0 * np.maximum(full + (rest >= smallest), some)
 
     @property
     def optimizer_states(self) -> int:

@@ -201,6 +201,11 @@ class Network:
             for name in module.state_dict()
         )
 
+    @property
+    def smallest_batch(self) -> int:
+        """The fewest rows that training takes in a step: BatchNorm has no variance of one row."""
+        return 2 if self.normalisation else 1
+
     @cached_property
     def affine(self) -> bool:
         """Whether the model is one affine map: its losses are convex in the parameters."""

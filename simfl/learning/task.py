@@ -83,9 +83,13 @@ class Task:
         The generator (None: a new one) is seeded for this job.
         """
         recipe = self.brief.recipe
-        smallest = 2 if network.normalisation else 1
         return plan_order(
-            self.seed, len(self.examples), recipe.local, recipe.kind, smallest, generator
+            self.seed,
+            len(self.examples),
+            recipe.local,
+            recipe.kind,
+            network.smallest_batch,
+            generator,
         )
 
     def batches(self, network: Network) -> list[Tensor]:

@@ -69,7 +69,7 @@ class TimingOnly(LearnedValues):
 
     def plain_work(self, num_examples: IntArray, version: int) -> tuple[FloatArray, FloatArray]:
         """Examples passed over by the recipe, and its mini-batches, per client."""
-        return _amounts(self.local, num_examples)
+        return self._amounts(self.local, num_examples)
 
     def trained(
         self, clients: IntArray, rounds: IntArray, num_examples: IntArray, version: int
@@ -78,7 +78,12 @@ class TimingOnly(LearnedValues):
         if self.local.partial is None:
             return self.plain_work(num_examples, version)
         shares = self.local.partial.shares(self.streams, clients, rounds)
-        return self.local.amounts(shares, num_examples, _amounts)
+        return self.local.amounts(shares, num_examples, self._amounts)
+
+    def _amounts(self, local: LocalTraining, sizes: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Examples passed over and mini-batches, for clients with so many examples."""
+        smallest = self.network.smallest_batch
+        return local.passes(sizes, smallest) * sizes, local.num_steps(sizes, smallest)
 
     def batches(self, num_examples: IntArray) -> FloatArray:
         """Mini-batches of one pass, per client."""
@@ -172,8 +177,3 @@ class TimingOnly(LearnedValues):
 
 def _empty(version: int) -> StateRef:
     return StateRef("", version, lambda: ServerState({}))
-
-
-def _amounts(local: LocalTraining, sizes: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Examples passed over and mini-batches, for clients with so many examples."""
-    return local.passes(sizes) * sizes, local.num_steps(sizes)

@@ -22,7 +22,7 @@ from simfl.common.model_work import ModelWork
 from simfl.common.notices import Notice
 from simfl.common.part_name import called
 from simfl.learning.evaluate import Evaluator
-from simfl.learning.job import Brief, Price, Prices, Recipe, Update
+from simfl.learning.job import Brief, LocalTraining, Price, Prices, Recipe, Update
 from simfl.learning.parameters import all_finite
 from simfl.learning.trainer import Future, LocalJob, Trainer
 from simfl.learning.workers.tally import WorkerShare
@@ -118,7 +118,7 @@ class Values(LearnedValues):
         A forward pass over the whole data, to measure a loss, counts as its share of a training
         pass. A gradient over the whole data is computed batch by batch, because of memory.
         """
-        return _amounts(self.asked.recipe(version), num_examples)
+        return _amounts(self.asked.recipe(version), num_examples, self._smallest)
 
     def trained(
         self, clients: IntArray, rounds: IntArray, num_examples: IntArray, version: int
@@ -126,10 +126,16 @@ class Values(LearnedValues):
         """Examples and steps of each client's training, of which some do only a part."""
         recipe, shares = self.asked.recipe(version), self._parts(clients, rounds)
         if shares is None:
-            return _amounts(recipe, num_examples)
-        return recipe.local.amounts(
-            shares, num_examples, lambda part, sizes: _amounts(replace(recipe, local=part), sizes)
-        )
+            return _amounts(recipe, num_examples, self._smallest)
+
+        def of(part: LocalTraining, sizes: IntArray) -> tuple[FloatArray, FloatArray]:
+            return _amounts(replace(recipe, local=part), sizes, self._smallest)
+
+        return recipe.local.amounts(shares, num_examples, of)
+
+    @property
+    def _smallest(self) -> int:
+        return self.asked.network.smallest_batch
 
     def _parts(self, clients: IntArray, rounds: IntArray) -> FloatArray | None:
         """The share of the local work that each client does; None: all of it."""
@@ -435,15 +441,15 @@ class Values(LearnedValues):
         return taken
 
 
-def _amounts(recipe: Recipe, num_examples: Any) -> tuple[Any, Any]:
+def _amounts(recipe: Recipe, num_examples: Any, smallest: int) -> tuple[Any, Any]:
     """Examples passed over and steps of a recipe (array in, arrays out).
 
     A gradient over the whole data is computed batch by batch, because of memory. A forward pass
     over the data, to measure a loss, counts as its share of a training pass.
     """
-    local, batches = recipe.local, recipe.local.batches(num_examples)
+    local, batches = recipe.local, recipe.local.batches(num_examples, smallest)
     whole = recipe.kind == "gradient" and not local.counts_steps()
     looks = 1 / TRAINING_FLOPS_PER_FORWARD if "loss_before" in recipe.measure else 0.0
-    passes = 1.0 if whole else local.passes(num_examples)
-    steps = batches if whole else local.num_steps(num_examples)
+    passes = 1.0 if whole else local.passes(num_examples, smallest)
+    steps = batches if whole else local.num_steps(num_examples, smallest)
     return (passes + looks) * num_examples, steps + looks * batches

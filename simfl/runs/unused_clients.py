@@ -39,6 +39,34 @@ def never_took_part(simulation: Simulation, one: Run) -> Iterator[Notice]:
         yield notice("never_took_part", message, left_out)
 
 
+FEWEST_FINISHED = 5
+"""Fewer finished rounds of a kind of client may have been dropped by chance."""
+
+
+def always_dropped(simulation: Simulation, one: Run) -> Iterator[Notice]:
+    """Every finished round of a kind of client (its device and link) was dropped.
+
+    Other clients' rounds were not: the model has nothing of these clients' data.
+    """
+    world, dropped = simulation.world, one.observations.dropped
+    finished = one.observations.participations
+    kinds = world.device_index * len(world.link_names) + world.link_index
+    rounds, lost = (np.bincount(kinds, weights=one_of) for one_of in (finished, dropped))
+    found = np.flatnonzero((rounds >= FEWEST_FINISHED) & (lost == rounds))
+    if not found.size or dropped.sum() == finished.sum():
+        return
+    told = []
+    for kind in found.tolist():
+        device, link = divmod(kind, len(world.link_names))
+        name = f"{world.devices[device].name} on {world.link_names[link]}"
+        told.append(f"{name} ({(kinds == kind).sum()} clients, {rounds[kind]:.0f} rounds)")
+    message = (
+        "every finished round was dropped, too late or in rounds given up, of the clients with"
+        f" {', '.join(told)}: the model has nothing of their data"
+    )
+    yield notice("always_dropped", message, int(rounds[found].sum()))
+
+
 LEAST_ROUNDS = 0.5
 """An edge server that is in fewer of the rounds counts as left out."""
 

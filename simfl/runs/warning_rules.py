@@ -35,9 +35,8 @@ from simfl.runs.personal_models import tested_where_trained, untrained_models
 from simfl.runs.regressions import equal_targets, equal_targets_of_clients, perhaps_classes
 from simfl.runs.target_warnings import target_at_once, target_missed
 from simfl.runs.test_set import tested_on_training_data, unlike_test_inputs
-from simfl.runs.unused_clients import edge_servers_left_out, never_took_part
+from simfl.runs.unused_clients import always_dropped, edge_servers_left_out, never_took_part
 from simfl.runs.wasted_rounds import (
-    always_dropped,
     mostly_late,
     mostly_lost,
     unheeded_absences,

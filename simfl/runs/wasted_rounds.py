@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from simfl.assembly.simulation import Simulation
 from simfl.common.contract import is_users_own
 from simfl.common.notices import Notice, notice
@@ -20,9 +18,6 @@ MOST_LOST = 0.5
 
 MOST_UNMERGED = 0.1
 """Up to this share of arrived updates may be left over at the end of a run."""
-
-FEWEST_FINISHED = 5
-"""Fewer finished rounds of a kind of client may have been dropped by chance."""
 
 MOST_UNHEEDED = 0.02
 """Up to this share of all rounds may go on after their client has left."""
@@ -66,30 +61,6 @@ def mostly_late(simulation: Simulation, one: Run) -> Iterator[Notice]:
             " but not their updates"
         )
         yield notice("mostly_late", message, dropped)
-
-
-def always_dropped(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """Every finished round of a kind of client (its device and link) was dropped.
-
-    Other clients' rounds were not: the model has nothing of these clients' data.
-    """
-    world, dropped = simulation.world, one.observations.dropped
-    finished = one.observations.participations
-    kinds = world.device_index * len(world.link_names) + world.link_index
-    rounds, lost = (np.bincount(kinds, weights=one_of) for one_of in (finished, dropped))
-    found = np.flatnonzero((rounds >= FEWEST_FINISHED) & (lost == rounds))
-    if not found.size or dropped.sum() == finished.sum():
-        return
-    told = []
-    for kind in found.tolist():
-        device, link = divmod(kind, len(world.link_names))
-        name = f"{world.devices[device].name} on {world.link_names[link]}"
-        told.append(f"{name} ({(kinds == kind).sum()} clients, {rounds[kind]:.0f} rounds)")
-    message = (
-        "every finished round was dropped, too late or in rounds given up, of the clients with"
-        f" {', '.join(told)}: the model has nothing of their data"
-    )
-    yield notice("always_dropped", message, int(rounds[found].sum()))
 
 
 def unheeded_absences(simulation: Simulation, one: Run) -> Iterator[Notice]:

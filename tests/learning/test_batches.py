@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from simfl.learning.batches import padded_rows, step_seed
+from simfl.learning.batches import padded_rows, plan_order, step_seed
 from simfl.learning.job import LocalTraining
 from tests.learning.training import plan_batches
 
@@ -35,23 +37,42 @@ def test_steps_go_on_through_reshuffled_passes() -> None:
     assert not torch.equal(*passes)
 
 
+AMOUNTS = (
+    st.integers(1, 9).map(lambda count: {"steps": count})
+    | st.integers(1, 3).map(lambda count: {"epochs": count})
+    | st.floats(0.05, 1.0).map(lambda share: {"share": share})
+)
+
+
 @given(
     num_examples=st.integers(1, 60),
     batch_size=st.none() | st.integers(1, 80),
-    steps=st.integers(1, 9),
+    amount=AMOUNTS,
+    smallest=st.sampled_from([1, 2]),
 )
-@example(num_examples=4, batch_size=16, steps=2)
-@example(num_examples=40, batch_size=32, steps=4)
-def test_steps_are_priced_by_the_rows_that_they_train_on(
-    num_examples: int, batch_size: int | None, steps: int
+@example(num_examples=4, batch_size=16, amount={"steps": 2}, smallest=1)
+@example(num_examples=40, batch_size=32, amount={"steps": 4}, smallest=1)
+@example(num_examples=9, batch_size=8, amount={"steps": 10}, smallest=2)
+@example(num_examples=33, batch_size=8, amount={"epochs": 1}, smallest=2)
+@example(num_examples=33, batch_size=8, amount={"share": 1.0}, smallest=2)
+def test_work_is_priced_by_the_rows_that_it_trains_on(
+    num_examples: int, batch_size: int | None, amount: dict[str, Any], smallest: int
 ) -> None:
-    """2 steps over 4 rows are 8 examples however large a batch may be; the same of columns."""
-    local = LocalTraining(steps=steps, batch_size=batch_size)
-    trained = sum(map(len, plan_batches(1, num_examples, local)))
+    """2 steps over 4 rows are 8 examples however large a batch may be; the same of columns.
 
-    assert local.passes(num_examples) * num_examples == pytest.approx(trained)
+    A batch of one row, which BatchNorm leaves out, is no step: ten steps over 9 rows in batches of
+    8 are 80 examples.
+    """
+    assume(min(num_examples, batch_size or num_examples) >= smallest)
+    local = LocalTraining(**amount, batch_size=batch_size)
+    plan, sizes = plan_order(1, num_examples, local, smallest=smallest)
+
+    assert local.passes(num_examples, smallest) * num_examples == pytest.approx(sum(sizes))
+    assert local.num_steps(num_examples, smallest) == len(sizes)
+    assert sum(map(len, plan)) == sum(sizes)
     column = np.array([num_examples, 60])
-    assert local.passes(column)[0] == local.passes(num_examples)
+    assert local.passes(column, smallest)[0] == local.passes(num_examples, smallest)
+    assert local.num_steps(column, smallest)[0] == local.num_steps(num_examples, smallest)
 
 
 def test_the_plan_follows_from_the_seed() -> None:
