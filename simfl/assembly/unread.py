@@ -285,7 +285,7 @@ def _media(one: Composition) -> Found:
     for place in range(len(getattr(one.population, "groups", ()))):
         group = ("population", "groups", place)
         if not _said(sharing, "weighs", True):
-            yield (*group, "band_share"), f"{name} does not divide a band"
+            yield (*group, "band_share"), f"{name} does not read shares of a band"
         if not sharing.contended or sharing.spans_points:
             yield (*group, "medium"), f"{name} has no media of access points"
 

@@ -114,7 +114,15 @@ def read_intervals(path: Path) -> Intervals:
     ordered = ~known | ((start_s >= 0) & (start_s < end_s) & (end_s <= period_s))
     accepted = "0 <= start_s < end_s <= period_s (intervals end before they start, or lie outside)"
     _require(path, "end_s", ordered, end_s, accepted)
-    _, first, client = np.unique(numbers.astype(np.int64), return_index=True, return_inverse=True)
+    known_by, first, client = np.unique(
+        numbers.astype(np.int64), return_index=True, return_inverse=True
+    )
+    gapless = numbers < known_by.size  # they are at least 0 and different, so all up to the largest
+    accepted = (
+        "numbers from 0 without gaps: the others would be taken for the missing ones; a client that"
+        " is never present has one row without times"
+    )
+    _require(path, "client", gapless, numbers, accepted)
     own = period_s == period_s[first][client]
     _require(path, "period_s", own, period_s, "the same period in all rows of a client")
     found, _ = make_intervals(client[known], start_s[known], end_s[known], period_s[first])

@@ -149,6 +149,8 @@ TWO = {"client": [0, 0], "start_s": [1.0, 4.0], "end_s": [3.0, 5.0], "period_s":
         (ROW | {"period_s": [1e300]}, "period_s: row 0 holds 1e"),
         (ROW | {"period_s": pa.array([None], pa.float64())}, "period_s: row 0 holds NaN or null"),
         (TWO | {"period_s": [9.0, 8.0]}, "period_s: row 1 holds 8, accepted: the same period"),
+        (TWO | {"client": [0, 2]}, "client: row 1 holds 2, accepted: numbers from 0 without gaps"),
+        (ROW | {"client": [1]}, "client: row 0 holds 1, accepted: numbers from 0 without gaps"),
     ],
 )
 def test_rows_that_cannot_be(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
