@@ -67,7 +67,9 @@ def test_a_kind_of_device_that_is_always_dropped_is_told(
     run = with_deadline(tmp_path / "run", slow, versions, **patience)
 
     rounds = int(run.clients.loc[run.clients["device"] == SLOW, "participations"].sum())
-    said = f"of the clients with {SLOW} on ethernet_1g (2 clients, {rounds} rounds): the model has"
+    said = (
+        f"of the clients with {SLOW} on ethernet_1g (2 clients, {rounds} rounds): no version has an"
+    )
     found = messages(run, "always_dropped")
     assert len(found) == told and all(said in one for one in found)
     assert not messages(run, "mostly_late") or slow == 8
@@ -133,11 +135,11 @@ def test_rounds_that_go_on_without_their_client_are_told(
     broken_off = int((aborted.events["kind"] == "unavailable").sum())
     rounds = ignored.manifest["client_rounds"]
     assert broken_off > 0
-    (said,) = messages(ignored, "unheeded_absences")
+    (said,) = messages(ignored, "ignored_absences")
     share = f"{broken_off} of {rounds} client rounds ({broken_off / rounds:.1%})"
     assert said.startswith(f"{share} went on after their client had left")
-    assert not messages(aborted, "unheeded_absences")
-    assert not messages(paused, "unheeded_absences")
+    assert not messages(aborted, "ignored_absences")
+    assert not messages(paused, "ignored_absences")
 
 
 @pytest.mark.parametrize("sharing", [{}, SHARED], ids=["dedicated", "shared"])
@@ -174,14 +176,14 @@ def test_they_are_those_in_which_the_client_is_away_at_some_moment(
             away += not all(there)
 
     rounds = run.manifest["client_rounds"]
-    (said,) = messages(run, "unheeded_absences")
+    (said,) = messages(run, "ignored_absences")
     assert 3 < away < rounds and said.startswith(f"{away} of {rounds} client rounds")
-    assert not messages(simfl.run(pausing, tmp_path / "pausing"), "unheeded_absences")
+    assert not messages(simfl.run(pausing, tmp_path / "pausing"), "ignored_absences")
 
 
 def test_clients_who_stay_are_no_reason_to_warn(tmp_path: Path) -> None:
     """Nobody leaves."""
-    assert not messages(leaving(tmp_path / "run", "ignore", share=0.0), "unheeded_absences")
+    assert not messages(leaving(tmp_path / "run", "ignore", share=0.0), "ignored_absences")
 
 
 def costs(*places: str) -> pd.DataFrame:

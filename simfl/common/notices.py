@@ -294,7 +294,7 @@ ADVICE = {
         "a longer protocol.patience.deadline_s, less over_selection, late: carry_over, or less work"
         " for these clients (algorithm.local.partial); accuracy is that of the others' data"
     ),
-    "unheeded_absences": (
+    "ignored_absences": (
         "population.leaving: abort drops such rounds, and with pause they wait for their clients:"
         " seconds, joules and wasted rounds may be far more; nothing is wrong if clients finish"
         " what they have begun"

@@ -89,9 +89,9 @@ class ClientRounds:
         """How many of each client's rounds an empty battery has ended by now."""
         return self._dispatcher.fates.emptied(self._setting.clock.now_s)
 
-    def unheeded_absences(self) -> int:
+    def ignored_absences(self) -> int:
         """How many rounds have ended by now that went on after their client had left."""
-        return self._dispatcher.fates.unheeded(self._setting.clock.now_s)
+        return self._dispatcher.fates.ignored_absences(self._setting.clock.now_s)
 
     def lost_active_j(self) -> float:
         """Joules above idle power of rounds that ended without an update (`Fates`)."""

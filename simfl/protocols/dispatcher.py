@@ -197,7 +197,7 @@ class Dispatcher:
         self._log.advance(now_s)
         timeline = Timeline.of_round(clients, plan, self._servers.fails_s(orders.server))
         timeline.ends.earlier_message_s[:] = now_s - radio_idle_s
-        timeline.ends.unheeded_s = self._presence.interruptions.unheeded_s(clients, now_s)
+        timeline.ends.absent_from_s = self._presence.interruptions.absent_from_s(clients, now_s)
         stops_s, causes = self._presence.interruptions.stops_s(clients, now_s)
         limits = Limits(
             stops_s, causes, self._presence.interruptions, self._presence.charge, timeline.heard_s

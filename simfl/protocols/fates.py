@@ -39,8 +39,8 @@ class Fates:
         self._last: IntArray = np.full(clients, ARRIVED)
         self._last_ends_s: FloatArray = np.full(clients, np.inf)
         # Whether a client left during its last round, which went on, and how many earlier ones did.
-        self._last_unheeded: BoolArray = np.zeros(clients, dtype=bool)
-        self._unheeded = 0
+        self._last_ignored: BoolArray = np.zeros(clients, dtype=bool)
+        self._ignored = 0
         # Joules above idle power: of each client's last round, and of all before that were lost.
         self._last_active_j: FloatArray = np.zeros(clients)
         self._lost_active_j = 0.0
@@ -55,8 +55,8 @@ class Fates:
         self._counts += np.bincount(self._last[clients[before]], minlength=len(FATES))
         self._emptied[clients[before]] += self._last[clients[before]] == BATTERY_EMPTY
         self._lost_active_j += self._lost_j(clients[before])
-        self._unheeded += int(self._last_unheeded[clients[before]].sum())
-        self._last_unheeded[clients] = timeline.ends.unheeded_s[places] < ends_s
+        self._ignored += int(self._last_ignored[clients[before]].sum())
+        self._last_ignored[clients] = timeline.ends.absent_from_s[places] < ends_s
         self._last[clients], self._last_ends_s[clients] = _of(timeline)[places], ends_s
         self._last_active_j[clients] = timeline.spent_j[places]
 
@@ -100,9 +100,9 @@ class Fates:
         )
         return emptied
 
-    def unheeded(self, now_s: float) -> int:
+    def ignored_absences(self, now_s: float) -> int:
         """The number of rounds that have ended by now and went on after their client had left."""
-        return self._unheeded + int(self._last_unheeded[self._last_ends_s <= now_s].sum())
+        return self._ignored + int(self._last_ignored[self._last_ends_s <= now_s].sum())
 
     def counts(self, now_s: float) -> dict[str, int]:
         """The number of rounds that have ended by now, by fate."""

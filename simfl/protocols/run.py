@@ -184,9 +184,9 @@ class Run:
         return self._client_rounds.emptied()
 
     @property
-    def unheeded_absences(self) -> int:
+    def ignored_absences(self) -> int:
         """How many clients' rounds have ended that went on after their client had left."""
-        return self._client_rounds.unheeded_absences()
+        return self._client_rounds.ignored_absences()
 
     @property
     def wasted(self) -> dict[str, float]:

@@ -75,8 +75,8 @@ class Ends:
 
     It was `stopped_by` a cause at `stops_s` (inf: it was not), and is present until
     `present_until_s`; it first left at `away_s` (inf: never). `done` is the completed share of its
-    computation, `earlier_message_s` the end of its last message before these. At `unheeded_s` (inf:
-    never) it left although its work went on.
+    computation, `earlier_message_s` the end of its last message before these. At `absent_from_s`
+    (inf: never) it left although its work went on.
     """
 
     def __init__(self, actors: int) -> None:
@@ -86,7 +86,7 @@ class Ends:
         self.present_until_s: FloatArray = np.full(actors, np.inf)
         self.away_s: FloatArray = np.full(actors, np.inf)
         self.earlier_message_s: FloatArray = np.full(actors, -np.inf)
-        self.unheeded_s: FloatArray = np.full(actors, np.inf)
+        self.absent_from_s: FloatArray = np.full(actors, np.inf)
 
 
 class Timeline:

@@ -46,7 +46,7 @@ FEWEST_FINISHED = 5
 def always_dropped(simulation: Simulation, one: Run) -> Iterator[Notice]:
     """Every finished round of a kind of client (its device and link) was dropped.
 
-    Other clients' rounds were not: the model has nothing of these clients' data.
+    Other clients' rounds were not: no version has an update of these clients.
     """
     world, dropped = simulation.world, one.observations.dropped
     finished = one.observations.participations
@@ -62,7 +62,7 @@ def always_dropped(simulation: Simulation, one: Run) -> Iterator[Notice]:
         told.append(f"{name} ({(kinds == kind).sum()} clients, {rounds[kind]:.0f} rounds)")
     message = (
         "every finished round was dropped, too late or in rounds given up, of the clients with"
-        f" {', '.join(told)}: the model has nothing of their data"
+        f" {', '.join(told)}: no version has an update of theirs"
     )
     yield notice("always_dropped", message, int(rounds[found].sum()))
 

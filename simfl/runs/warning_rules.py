@@ -37,9 +37,9 @@ from simfl.runs.target_warnings import target_at_once, target_missed
 from simfl.runs.test_set import tested_on_training_data, unlike_test_inputs
 from simfl.runs.unused_clients import always_dropped, edge_servers_left_out, never_took_part
 from simfl.runs.wasted_rounds import (
+    ignored_absences,
     mostly_late,
     mostly_lost,
-    unheeded_absences,
     unmerged_updates,
 )
 from simfl.runs.weak_chargers import weak_chargers
@@ -127,7 +127,7 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
         mostly_lost,
         mostly_late,
         always_dropped,
-        unheeded_absences,
+        ignored_absences,
         unmerged_updates,
         nobody_left,
         _batteries_stay_empty,

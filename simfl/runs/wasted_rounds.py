@@ -19,7 +19,7 @@ MOST_LOST = 0.5
 MOST_UNMERGED = 0.1
 """Up to this share of arrived updates may be left over at the end of a run."""
 
-MOST_UNHEEDED = 0.02
+MOST_IGNORED = 0.02
 """Up to this share of all rounds may go on after their client has left."""
 
 OF_WHAT = {
@@ -63,15 +63,15 @@ def mostly_late(simulation: Simulation, one: Run) -> Iterator[Notice]:
         yield notice("mostly_late", message, dropped)
 
 
-def unheeded_absences(simulation: Simulation, one: Run) -> Iterator[Notice]:
+def ignored_absences(simulation: Simulation, one: Run) -> Iterator[Notice]:
     """Many rounds went on after their client had left."""
-    unheeded, rounds = one.unheeded_absences, sum(one.fates.values())
-    if unheeded > MOST_UNHEEDED * rounds:
+    ignored, rounds = one.ignored_absences, sum(one.fates.values())
+    if ignored > MOST_IGNORED * rounds:
         message = (
-            f"{unheeded} of {rounds} client rounds ({unheeded / rounds:.1%}) went on after their"
+            f"{ignored} of {rounds} client rounds ({ignored / rounds:.1%}) went on after their"
             " client had left (population.leaving: ignore, the default)"
         )
-        yield notice("unheeded_absences", message, unheeded)
+        yield notice("ignored_absences", message, ignored)
 
 
 def unmerged_updates(simulation: Simulation, one: Run) -> Iterator[Notice]:

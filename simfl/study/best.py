@@ -12,7 +12,7 @@ from simfl.study.bound import Bound
 from simfl.study.bound_excess import excesses
 from simfl.study.comparisons import CONFIDENCE, paired_differences
 from simfl.study.figure_text import Row, in_cell
-from simfl.study.figures import test_figure_of
+from simfl.study.figures import BESIDE_VALIDATION
 from simfl.study.means import point_means, setting_names
 from simfl.study.pareto import caveats_about
 from simfl.study.rows import ENDED
@@ -123,7 +123,7 @@ def in_one_sentence(found: pd.DataFrame, factors: list[str], asked: Best) -> str
 
 def at_test(setting: Row, metric: str) -> str:
     """The figure on the test set of a setting chosen by the validation set; empty otherwise."""
-    beside = test_figure_of(metric)
+    beside = BESIDE_VALIDATION.get(metric)
     if beside is None or beside not in setting:
         return ""
     return f" (on the test set, which the choice did not see: {beside} {in_cell(setting, beside)})"
@@ -131,7 +131,7 @@ def at_test(setting: Row, metric: str) -> str:
 
 def _beside(runs: pd.DataFrame, metric: str) -> list[str]:
     """The figure of the test set that is shown beside one of the validation set."""
-    beside = test_figure_of(metric)
+    beside = BESIDE_VALIDATION.get(metric)
     return [beside] if beside is not None and beside in runs else []
 
 

@@ -121,11 +121,6 @@ def is_learned(metric: str) -> bool:
     return "accuracy" in metric or "loss" in metric
 
 
-def test_figure_of(metric: str) -> str | None:
-    """The figure of the test set beside one of the validation set; None for every other figure."""
-    return BESIDE_VALIDATION.get(metric)
-
-
 def on_test_set(metric: str) -> bool:
     """Whether a figure says directly how a model does on the test set, or when it does so well."""
     return metric in ("accuracy", "best_accuracy", "loss") or target_of(metric) is not None

@@ -100,8 +100,8 @@ class Interruptions:
         stops_s = np.maximum([leaves_s, np.where(working, until_s, now_s)], soon_s)
         return stops_s.min(axis=0), stops_s.argmin(axis=0)
 
-    def unheeded_s(self, clients: IntArray, now_s: float) -> FloatArray:
-        """When clients leave next although what they begin now goes on (inf: never)."""
+    def absent_from_s(self, clients: IntArray, now_s: float) -> FloatArray:
+        """When clients leave next although what they begin now goes on (clients,); inf: never."""
         if self._leaving != "ignore" or not self._availability.leaves:
             return np.full(clients.size, np.inf)
         return self._availability.until_s(clients, now_s, self._streams)
@@ -180,10 +180,10 @@ class _Course:
         """Follow segments in sequence; a last part beyond `leaves_s` belongs to one cut off."""
         departures = 0
         for stage, lasts_s in zip(stages.tolist(), seconds.tolist(), strict=True):
-            parts, left_s = list[tuple[float, float]](), lasts_s
+            parts, absent_from_s = list[tuple[float, float]](), lasts_s
             while self.leaves_s == np.inf:
                 self.present_until_s = self._source.gone_s(self._client, self._at_s)
-                if self._at_s + left_s <= self.present_until_s:
+                if self._at_s + absent_from_s <= self.present_until_s:
                     break
                 departures += 1
                 if departures > MOST_PAUSES:
@@ -193,13 +193,13 @@ class _Course:
                     self.leaves_s = self.present_until_s
                     break
                 parts.append((self._at_s, self.present_until_s))
-                left_s -= self.present_until_s - self._at_s
+                absent_from_s -= self.present_until_s - self._at_s
                 if away_s > 0:
                     pause = self._source.pause(self._client, self.present_until_s, stage, away_s)
                     self.pauses.append(pause)
                 self._at_s = self.present_until_s + away_s
-            parts.append((self._at_s, self._at_s + left_s))
-            self._at_s += left_s
+            parts.append((self._at_s, self._at_s + absent_from_s))
+            self._at_s += absent_from_s
             self.parts.append(parts)
 
 

@@ -104,7 +104,9 @@ def test_columns_that_nobody_named_are_known(
 
     data = kind(f"rows.{kind.__name__.lower()}", "y", **settings).load(tmp_path, 1)
 
-    assert data.unused == unused
+    message, columns = data.doubts.get("unused_columns", ("", 0))
+    assert columns == len(unused)
+    assert message.endswith(f": {', '.join(unused)}") == bool(unused)
 
 
 @pytest.mark.parametrize("kind", [Csv, Parquet])
@@ -127,12 +129,12 @@ def test_columns_that_differ_in_most_rows_are_known(tmp_path: Path, kind: type[T
     without = kind(path, "y", leave_out=("record", "day")).load(tmp_path, 1)
 
     train = len(data.train)
-    assert data.scattered == {"record": train, "day": train}
-    assert data.doubts["scattered_columns"][0] == (
+    assert data.doubts["scattered_columns"] == (
         f"{2 * train} of the {data.input_shape[0]} features are single values of columns that"
-        f" differ in most rows: record ({train}), day ({train})"
+        f" differ in most rows: record ({train}), day ({train})",
+        2,
     )
-    assert "scattered_columns" not in without.doubts and not without.scattered
+    assert "scattered_columns" not in without.doubts
 
 
 @pytest.mark.parametrize(
@@ -152,8 +154,8 @@ def test_numbers_for_missing_values_are_known(
 
     data = Csv("rows.csv", "y", test="test.csv").load(tmp_path, 1)
 
-    assert data.placeholders == ({"x": number} if told else {})
-    message, _ = data.doubts.get("placeholder_values", ("", 0))
+    message, columns = data.doubts.get("placeholder_values", ("", 0))
+    assert columns == told
     assert message.endswith(f": x ({number:g})") == told
 
 
@@ -183,9 +185,10 @@ def test_a_column_that_numbers_the_rows_is_known(
 
     data = Csv("rows.csv", "y").load(tmp_path, 1)
 
-    assert not Csv("few.csv", "y").load(tmp_path, 1).row_numbers
-    assert list(data.row_numbers) == [name] * told
-    assert ("row_numbers" in data.doubts) == told
+    assert "row_numbers" not in Csv("few.csv", "y").load(tmp_path, 1).doubts
+    message, columns = data.doubts.get("row_numbers", ("", 0))
+    assert columns == told
+    assert (f"the file's rows ({name}):" in message) == told
     assert not Csv("rows.csv", "y", leave_out=(name,)).load(tmp_path, 1).doubts
 
 

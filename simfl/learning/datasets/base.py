@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -62,10 +62,6 @@ class Examples:
         return Examples(self.inputs.to(device, dtype), targets)
 
 
-MOST_NAMED = 4
-"""The most columns named in a message."""
-
-
 @dataclass(frozen=True, eq=False)
 class Data:
     """A loaded data set.
@@ -73,11 +69,8 @@ class Data:
     `outputs` is the number of classes, or of a regression's values. `natural` has one client number
     per training row if the data have owners, otherwise None. `flipped` are the test examples with
     another value of a spurious feature (a colour, for example), if the data set has one: a model
-    that relies on it performs differently there. `unused` are columns of a table that are not
-    features because others were named, without being left out explicitly. `scattered` are columns
-    of categories with nearly as many as there are training rows, and how many: each of them is a
-    feature. `placeholders` are numeric columns with a number that perhaps stands for missing
-    values, and which. `row_numbers` are numeric columns that number the file's rows.
+    that relies on it performs differently there. `doubts` are about a table's columns, kind of
+    warning -> message and how many columns (`doubtful.py`).
     """
 
     train: Examples
@@ -86,64 +79,12 @@ class Data:
     outputs: int
     natural: np.ndarray | None = None
     flipped: Examples | None = None
-    unused: Sequence[str] = ()
-    scattered: Mapping[str, int] = field(default_factory=dict)
-    placeholders: Mapping[str, float] = field(default_factory=dict)
-    row_numbers: Sequence[str] = ()
-
-    @property
-    def doubts(self) -> dict[str, tuple[str, int]]:
-        """What is doubtful in columns of a table: kind of warning -> message, columns."""
-        told = {
-            "unused_columns": (self._about_unused, len(self.unused)),
-            "scattered_columns": (self._about_scattered, len(self.scattered)),
-            "placeholder_values": (self._about_placeholders, len(self.placeholders)),
-            "row_numbers": (self._about_row_numbers, len(self.row_numbers)),
-        }
-        return {kind: (message, count) for kind, (message, count) in told.items() if count}
-
-    @property
-    def _about_unused(self) -> str:
-        names = _named(self.unused)
-        columns = "a column is" if len(self.unused) == 1 else f"{len(self.unused)} columns are"
-        return (
-            f"{columns} not among the features, because data.numeric or data.categorical names"
-            f" others: {names}"
-        )
-
-    @property
-    def _about_scattered(self) -> str:
-        of_each = [f"{name} ({count:,})" for name, count in self.scattered.items()]
-        return (
-            f"{sum(self.scattered.values()):,} of the {self.input_shape[0]:,} features are single"
-            f" values of columns that differ in most rows: {_named(of_each)}"
-        )
-
-    @property
-    def _about_placeholders(self) -> str:
-        of_each = [f"{name} ({number:g})" for name, number in self.placeholders.items()]
-        return (
-            "a number far from all others of its column, in several rows, perhaps stands for a"
-            f" missing value: {_named(of_each)}"
-        )
-
-    @property
-    def _about_row_numbers(self) -> str:
-        columns = "a feature numbers" if len(self.row_numbers) == 1 else "features number"
-        return (
-            f"{columns} the file's rows ({_named(self.row_numbers)}): if rows are sorted by label,"
-            " owner or date, the label is read off it"
-        )
+    doubts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
         """The shape of one example: (features,) or (channels, height, width)."""
         return tuple(self.train.inputs.shape[1:])
-
-
-def _named(columns: Sequence[str]) -> str:
-    more = len(columns) - MOST_NAMED
-    return ", ".join(columns[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 class Dataset(ABC):

@@ -20,20 +20,20 @@ from simfl.learning.datasets.columns import (
     require_once,
     targets_of,
 )
+from simfl.learning.datasets.doubtful import (
+    placeholder_values,
+    row_numbers,
+    scattered_columns,
+    unused_columns,
+)
 from simfl.learning.datasets.written import (
-    FEWEST_NUMBERS,
-    counts_rows,
     is_number,
-    placeholder,
     require_no_disguised_numbers,
     require_one_spelling,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
-
-MOST_SCATTERED = 0.5
-"""Up to this share of the training rows, a column's different values are categories."""
 
 MOST_VALUES = 1000
 """A column with more different values is not a category (but an identifier, for example)."""
@@ -142,21 +142,17 @@ class Table(Dataset):
             task,
             outputs,
             owners,
-            unused=[one for one in self._free(rows) if one not in (*numeric, *categorical)],
-            scattered={
-                column: len(values)
-                for column, values in zip(categorical, encoding.values, strict=True)
-                if len(values) > max(FEWEST_NUMBERS, MOST_SCATTERED * len(train))
-            },
-            row_numbers=[
-                column
-                for column, values in zip(numeric, self._numbers(rows, numeric).T, strict=True)
-                if counts_rows(column, values)
-            ],
-            placeholders={
-                column: found
-                for column, values in zip(numeric, numbers[0].T, strict=True)
-                if (found := placeholder(values)) is not None
+            doubts={
+                **unused_columns(
+                    [one for one in self._free(rows) if one not in (*numeric, *categorical)]
+                ),
+                **scattered_columns(
+                    dict(zip(categorical, map(len, encoding.values), strict=True)),
+                    len(train),
+                    inputs[0].shape[1],
+                ),
+                **placeholder_values(dict(zip(numeric, numbers[0].T, strict=True))),
+                **row_numbers(dict(zip(numeric, self._numbers(rows, numeric).T, strict=True))),
             },
         )
 

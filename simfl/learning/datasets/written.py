@@ -6,28 +6,17 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     import pandas as pd
 
 DRESSED = re.compile(r"[-+]?[$€£¥]?\s?(\d{1,3}([,.' \u00a0\u202f]\d{3})+|\d+)([.,]\d+)?\s?[%$€£¥]?")
 """A number with a decimal comma, marks between thousands, a per cent sign or a currency."""
 
-NAMES_OF_AN_INDEX = re.compile(r"unnamed: \d+|__index_level_\d+__|index|id|row|", re.IGNORECASE)
-"""Names of columns that hold a table's index; the first two are pandas' in CSV and Parquet."""
-
 FEWEST_NUMBERS = 20
 """A column with fewer different numbers may hold categories, such as 0, 1, 2, 3+."""
 
 MOST_OTHERS = 0.1
 """The share of rows that may be non-numbers in a column that was meant to hold numbers."""
-
-FEWEST_PLACEHOLDERS = 2
-"""In at least so many rows stands a number that is taken for a missing value."""
-
-PLACEHOLDER_DISTANCE = 5.0
-"""It is more than so many times as far from the other numbers as these are from each other."""
 
 SEPARATORS = (";", "\t", "|", ",", " ")
 """Separators of cells, the most likely first."""
@@ -94,33 +83,6 @@ def require_several_cells(cells: Sequence[str], names: int | None, separator: st
                 f"separator: found {separator!r}, by which the first row has {count},"
                 f" {whole!r}; accepted: the character between two cells, perhaps {other!r}"
             )
-
-
-def placeholder(values: np.ndarray) -> float | None:
-    """The number in a column, shape (rows,), that perhaps stands for a missing value, as -999 does.
-
-    It is the least or the largest, occurs in several rows, and lies far from all others.
-    """
-    for extreme in (values.min(), values.max()):
-        others = values[values != extreme]
-        rows = values.size - others.size
-        if rows < FEWEST_PLACEHOLDERS or np.unique(others).size < FEWEST_NUMBERS:
-            continue
-        if np.abs(others - extreme).min() > PLACEHOLDER_DISTANCE * np.ptp(others):
-            return float(extreme)
-    return None
-
-
-def counts_rows(name: str, values: np.ndarray) -> bool:
-    """Whether a column, shape (rows,), numbers the rows of its file, as pandas' index does.
-
-    Whole numbers, all different, that rise from row to row, or are those of a range in any order,
-    or have a name such as pandas gives to an index.
-    """
-    if values.size < FEWEST_NUMBERS or (values % 1).any() or np.unique(values).size < values.size:
-        return False
-    rises, is_range = (np.diff(values) > 0).all(), np.ptp(values) == values.size - 1
-    return bool(rises or is_range) or NAMES_OF_AN_INDEX.fullmatch(name) is not None
 
 
 def is_number(value: object) -> bool:
