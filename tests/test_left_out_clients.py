@@ -181,6 +181,41 @@ def test_they_are_those_in_which_the_client_is_away_at_some_moment(
     assert not messages(simfl.run(pausing, tmp_path / "pausing"), "ignored_absences")
 
 
+@pytest.mark.parametrize("sharing", [{}, SHARED], ids=["dedicated", "shared"])
+@pytest.mark.parametrize("away_s", [0.02, 20.0])
+def test_rounds_that_mostly_wait_are_told(
+    away_s: float, sharing: dict[str, Any], tmp_path: Path
+) -> None:
+    """With the mean duration of a round, and of its pauses, by the log."""
+    renewal = {
+        "name": "renewal",
+        "present": {"mean_s": 0.1, "law": "exponential"},
+        "absent": {"mean_s": away_s, "law": "exponential"},
+    }
+    scenario = small(
+        data={"partition": "iid"},
+        population={
+            "availability": renewal,
+            "leaving": "pause",
+            "groups": [{"device": SLOW, "link": "wifi5_ac", "share": 1.0}],
+            **sharing,
+        },
+        algorithm=TIMING,
+        stop={"versions": 5},
+    )
+    run = simfl.run(scenario, tmp_path / "run")
+
+    events = run.events[run.events["cut_by"] != "end"]
+    took_s = events.loc[events["kind"].isin(["download", "compute", "upload"]), "duration_s"].sum()
+    paused_s = events.loc[events["kind"] == "unavailable", "value"].sum()
+    rounds = run.manifest["client_rounds"]
+    found = messages(run, "mostly_paused")
+    assert 0.0 < paused_s < took_s
+    assert len(found) == (paused_s > 0.5 * took_s) == (away_s > 1.0)
+    mean_s = f"took {took_s / rounds:.4g} s on average, {paused_s / rounds:.4g} s of it paused"
+    assert all(said.endswith(mean_s) for said in found)
+
+
 def test_clients_who_stay_are_no_reason_to_warn(tmp_path: Path) -> None:
     """Nobody leaves."""
     assert not messages(leaving(tmp_path / "run", "ignore", share=0.0), "ignored_absences")

@@ -225,6 +225,10 @@ ADVICE = {
         "times of day are those of the day on which the run begins, and later ones are said in"
         " seconds after its midnight; or an earlier population.start_time"
     ),
+    "in_step": (
+        "how many clients are present then varies more than among as many real ones: use a trace of"
+        " more clients, fewer clients, or availability: {name: renewal, ...} with the trace's means"
+    ),
     "nobody_left": (
         "population.start_time is the time of day at simulated time 0, midnight by default; or"
         " let the run last until they leave"
@@ -298,6 +302,11 @@ ADVICE = {
         "population.leaving: abort drops such rounds, and with pause they wait for their clients:"
         " seconds, joules and wasted rounds may be far more; nothing is wrong if clients finish"
         " what they have begun"
+    ),
+    "mostly_paused": (
+        "durations of computing and sending include the pauses, and staleness grows with them:"
+        " compare rules by the work that they need, or use a population.availability with longer"
+        " stays, less work per round, or population.leaving: abort"
     ),
     "weak_chargers": (
         "set batteries.charge_w (or a group's) to the charger's watts, a higher lowest does not"

@@ -20,7 +20,7 @@ from simfl.protocols.deliveries import Delivered
 from simfl.protocols.dispatched import Dispatched
 from simfl.protocols.dispatcher import Computed, Dispatcher, Orders, Workload
 from simfl.protocols.exchanges import Exchanges
-from simfl.protocols.fates import Waits
+from simfl.protocols.fates import Absences, Waits
 from simfl.protocols.late import Late
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import Observations
@@ -89,9 +89,9 @@ class ClientRounds:
         """How many of each client's rounds an empty battery has ended by now."""
         return self._dispatcher.fates.emptied(self._setting.clock.now_s)
 
-    def ignored_absences(self) -> int:
-        """How many rounds have ended by now that went on after their client had left."""
-        return self._dispatcher.fates.ignored_absences(self._setting.clock.now_s)
+    def absences(self) -> Absences:
+        """The absences of clients in rounds that have ended by now."""
+        return self._dispatcher.fates.absences(self._setting.clock.now_s)
 
     def lost_active_j(self) -> float:
         """Joules above idle power of rounds that ended without an update (`Fates`)."""

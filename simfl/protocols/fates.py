@@ -5,6 +5,7 @@ servers know.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,16 @@ MOST_GIVEN_UP = 0.5
 """Up to this share of all rounds may be given up."""
 
 
+class Absences(NamedTuple):
+    """Absences of clients in their rounds: how many rounds went on without their client, and for
+    how many of the `lasted_s` seconds of all rounds these were paused.
+    """
+
+    ignored: int
+    paused_s: float
+    lasted_s: float
+
+
 class Fates:
     """Counts the rounds of this many clients by fate; queries do not count.
 
@@ -38,9 +49,7 @@ class Fates:
         self._emptied: IntArray = np.zeros(clients, dtype=np.int64)
         self._last: IntArray = np.full(clients, ARRIVED)
         self._last_ends_s: FloatArray = np.full(clients, np.inf)
-        # Whether a client left during its last round, which went on, and how many earlier ones did.
-        self._last_ignored: BoolArray = np.zeros(clients, dtype=bool)
-        self._ignored = 0
+        self._absences = _Absences(clients)
         # Joules above idle power: of each client's last round, and of all before that were lost.
         self._last_active_j: FloatArray = np.zeros(clients)
         self._lost_active_j = 0.0
@@ -55,8 +64,7 @@ class Fates:
         self._counts += np.bincount(self._last[clients[before]], minlength=len(FATES))
         self._emptied[clients[before]] += self._last[clients[before]] == BATTERY_EMPTY
         self._lost_active_j += self._lost_j(clients[before])
-        self._ignored += int(self._last_ignored[clients[before]].sum())
-        self._last_ignored[clients] = timeline.ends.absent_from_s[places] < ends_s
+        self._absences.end(timeline, places, ends_s)
         self._last[clients], self._last_ends_s[clients] = _of(timeline)[places], ends_s
         self._last_active_j[clients] = timeline.spent_j[places]
 
@@ -100,15 +108,44 @@ class Fates:
         )
         return emptied
 
-    def ignored_absences(self, now_s: float) -> int:
-        """The number of rounds that have ended by now and went on after their client had left."""
-        return self._ignored + int(self._last_ignored[self._last_ends_s <= now_s].sum())
+    def absences(self, now_s: float) -> Absences:
+        """The absences in the rounds that have ended by now."""
+        return self._absences.by(self._last_ends_s <= now_s)
 
     def counts(self, now_s: float) -> dict[str, int]:
         """The number of rounds that have ended by now, by fate."""
         over = self._last_ends_s <= now_s
         last = np.bincount(self._last[over], minlength=len(FATES))
         return dict(zip(FATES, (self._counts + last).tolist(), strict=True))
+
+
+class _Absences:
+    """Sums `Absences` over the rounds of this many clients: earlier ones, and each one's last."""
+
+    def __init__(self, clients: int) -> None:
+        self._earlier: FloatArray = np.zeros(len(Absences._fields))
+        self._last: FloatArray = np.zeros((len(Absences._fields), clients))
+
+    def end(self, timeline: Timeline, places: IntArray, ends_s: FloatArray) -> None:
+        """As `Fates.end`."""
+        clients = timeline.actors[places]
+        until_s = dict(zip(clients.tolist(), ends_s.tolist(), strict=True))
+        paused_s: dict[int, float] = {}
+        for one in timeline.pauses:
+            if (end_s := until_s.get(one.client, -np.inf)) > one.time_s:
+                lasts_s = min(one.lasts_s, end_s - one.time_s)
+                paused_s[one.client] = paused_s.get(one.client, 0.0) + lasts_s
+        self._earlier += self._last[:, clients].sum(axis=1)
+        self._last[:, clients] = (
+            timeline.ends.absent_from_s[places] < ends_s,
+            [paused_s.get(client, 0.0) for client in clients.tolist()],
+            np.maximum(ends_s - timeline.begins_s[places], 0.0),
+        )
+
+    def by(self, over: BoolArray) -> Absences:
+        """Of all rounds but the last ones of clients for which these are not `over`."""
+        ignored, paused_s, lasted_s = (self._earlier + self._last[:, over].sum(axis=1)).tolist()
+        return Absences(int(ignored), paused_s, lasted_s)
 
 
 class Waits:

@@ -28,6 +28,7 @@ from simfl.protocols.deliveries import Delivered
 from simfl.protocols.dispatcher import Dispatcher
 from simfl.protocols.exchanges import Exchanges
 from simfl.protocols.expectations import expectations
+from simfl.protocols.fates import Absences
 from simfl.protocols.given import numbers_of, whole
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.membership import Membership
@@ -184,9 +185,9 @@ class Run:
         return self._client_rounds.emptied()
 
     @property
-    def ignored_absences(self) -> int:
-        """How many clients' rounds have ended that went on after their client had left."""
-        return self._client_rounds.ignored_absences()
+    def absences(self) -> Absences:
+        """The absences of clients in rounds that have ended."""
+        return self._client_rounds.absences()
 
     @property
     def wasted(self) -> dict[str, float]:

@@ -154,6 +154,12 @@ class Timeline:
         return np.where(self.stages.over[COMPUTE], self.stages.end_s[COMPUTE], np.inf)
 
     @property
+    def begins_s(self) -> FloatArray:
+        """When each actor's first stage begins; inf: none has."""
+        begins_s: FloatArray = np.where(self.stages.begun, self.stages.begin_s, np.inf).min(axis=0)
+        return begins_s
+
+    @property
     def ended_s(self) -> FloatArray:
         """When each actor's last stage ended or was interrupted."""
         ended_s: FloatArray = np.where(self.stages.begun, self.stages.end_s, -np.inf).max(axis=0)

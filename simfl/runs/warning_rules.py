@@ -21,7 +21,13 @@ from simfl.decisions.base import QueryingSelection
 from simfl.eventlog.kinds import KINDS
 from simfl.measures.privacy import Privacy
 from simfl.protocols.run import Run
-from simfl.runs.absences import left_before, nobody_left
+from simfl.runs.absences import (
+    ignored_absences,
+    in_step,
+    left_before,
+    mostly_paused,
+    nobody_left,
+)
 from simfl.runs.crowded_media import crowded_backhaul, crowded_channels
 from simfl.runs.grid_hours import charged_at_other_hours
 from simfl.runs.hardware_warnings import (
@@ -37,7 +43,6 @@ from simfl.runs.target_warnings import target_at_once, target_missed
 from simfl.runs.test_set import tested_on_training_data, unlike_test_inputs
 from simfl.runs.unused_clients import always_dropped, edge_servers_left_out, never_took_part
 from simfl.runs.wasted_rounds import (
-    ignored_absences,
     mostly_late,
     mostly_lost,
     unmerged_updates,
@@ -91,6 +96,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _larger_messages,
         _out_of_memory,
         left_before,
+        in_step,
         charged_at_other_hours,
         _far_access_points,
         _priced_for_more,
@@ -128,6 +134,7 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
         mostly_late,
         always_dropped,
         ignored_absences,
+        mostly_paused,
         unmerged_updates,
         nobody_left,
         _batteries_stay_empty,

@@ -19,9 +19,6 @@ MOST_LOST = 0.5
 MOST_UNMERGED = 0.1
 """Up to this share of arrived updates may be left over at the end of a run."""
 
-MOST_IGNORED = 0.02
-"""Up to this share of all rounds may go on after their client has left."""
-
 OF_WHAT = {
     "lost": "by lost messages",
     "unavailable": "by absences",
@@ -61,17 +58,6 @@ def mostly_late(simulation: Simulation, one: Run) -> Iterator[Notice]:
             " but not their updates"
         )
         yield notice("mostly_late", message, dropped)
-
-
-def ignored_absences(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """Many rounds went on after their client had left."""
-    ignored, rounds = one.ignored_absences, sum(one.fates.values())
-    if ignored > MOST_IGNORED * rounds:
-        message = (
-            f"{ignored} of {rounds} client rounds ({ignored / rounds:.1%}) went on after their"
-            " client had left (population.leaving: ignore, the default)"
-        )
-        yield notice("ignored_absences", message, ignored)
 
 
 def unmerged_updates(simulation: Simulation, one: Run) -> Iterator[Notice]:

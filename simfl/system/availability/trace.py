@@ -47,6 +47,11 @@ class Trace(Availability):
         first = np.searchsorted(intervals.client, np.arange(intervals.clients + 1))
         object.__setattr__(self, "_first", first)
 
+    @property
+    def clients(self) -> int:
+        """How many clients the trace has."""
+        return self._intervals.clients
+
     def begun(self, start_s: float, members: IntArray | None) -> Trace:
         """With the run's clock."""
         one = copy.copy(self)
@@ -96,7 +101,7 @@ class Trace(Availability):
         self, clients: IntArray, time_s: float, streams: Streams
     ) -> tuple[IntArray, FloatArray]:
         """The client of the trace that each client replays, and the time in its trace."""
-        count = self._intervals.clients
+        count = self.clients
         if self.order == "listed":
             who = place_among(self._members, clients) % count
         else:

@@ -7,12 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
+from simfl.runs.warning_rules import foreseen
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.streams import Streams
 from simfl.system.availability.trace import Trace
 from simfl.system.traces.tables import make_intervals
-from tests.small import SMALL
+from tests.small import SMALL, small
 
 NOBODY = Streams(0)
 
@@ -147,3 +150,22 @@ def test_a_scenario_names_a_file_beside_it_or_below_the_data_root(
     assert found(again) == file
     monkeypatch.setenv("SIMFL_DATA", str(file.parent))
     assert found(scenario(elsewhere)) == file
+
+
+@pytest.mark.parametrize(("clients", "told"), [(6, False), (7, True), (12, True)])
+@pytest.mark.parametrize("order", ["drawn", "listed"])
+def test_clients_in_step_are_told(file: Path, order: str, clients: int, told: bool) -> None:
+    """More than two for each of the trace's three."""
+    availability = {"name": "trace", "file": str(file), "order": order}
+    whole = small(population={"clients": clients, "availability": availability})
+
+    said = [one.message for one in foreseen(assemble(whole, Options())) if one.kind == "in_step"]
+
+    assert (
+        said
+        == [
+            f"{clients} clients replay the 3 clients of trace.parquet: on average"
+            f" {clients / 3:.3g} come and go in the same moments"
+        ]
+        * told
+    )
