@@ -93,9 +93,9 @@ class ClientRounds:
         """The absences of clients in rounds that have ended by now."""
         return self._dispatcher.fates.absences(self._setting.clock.now_s)
 
-    def lost_active_j(self) -> float:
-        """Joules above idle power of rounds that ended without an update (`Fates`)."""
-        return self._dispatcher.fates.lost_active_j(self._setting.clock.now_s)
+    def wasted_active_j(self) -> float:
+        """Joules above idle power of rounds that ended without a merged update (`Fates`)."""
+        return self._dispatcher.wasted_active_j()
 
     def radio_idle_s(self, clients: IntArray) -> FloatArray:
         """Seconds since each client's last message, now or when it will be free; inf: asleep."""
@@ -129,7 +129,7 @@ class ClientRounds:
                 self._dispatcher.fates.waits.abandoned()
                 self._dispatcher.abandon(server, delivered.clients.size, least, about)
             delivered = delivered.take(np.zeros(delivered.clients.size, dtype=bool))
-        self._dispatcher.fates.received(server, delivered.active_j)
+        self._dispatcher.fates.received(server, delivered.clients, delivered.active_j)
         if self._needs_losses:
             fresh = delivered.clients[delivered.versions == ref.version]
             loss = self._values.losses(ref, fresh, self._setting.clock.now_s)
@@ -147,7 +147,7 @@ class ClientRounds:
         """The updates that have arrived when `policy` ends; none if all messages were lost."""
         now_s, history = self._setting.clock.now_s, self._history
         self._observations.take_in(now_s)
-        self._dispatcher.fates.lose(self._late.forget(server, now_s))
+        self._dispatcher.fates.lose(*self._late.forget(server, now_s))
         rounds, held = history.rounds[clients], history.version[clients]
         history.rounds[clients] += 1
         futures = self._values.submit(clients, rounds, ref, held)
@@ -181,7 +181,7 @@ class ClientRounds:
                 del self._under_way[id(cohort)]
                 there = cohort.arrives_s <= self._setting.clock.now_s
                 self._observations.finished(cohort.reports(there))
-                self._dispatcher.fates.received(server, cohort.spent_j[there])
+                self._dispatcher.fates.received(server, clients[there], cohort.spent_j[there])
                 raise
         del self._under_way[id(cohort)]
         if not self._setting.world.noticed_after_s:
@@ -273,7 +273,7 @@ class ClientRounds:
 
     def forget(self, server: ServerId) -> None:
         """An edge server has lost what it had not passed on and what it would have carried over."""
-        self._dispatcher.fates.lose(self._late.forget(server, self._setting.clock.now_s))
+        self._dispatcher.fates.lose(*self._late.forget(server, self._setting.clock.now_s))
         self._dispatcher.fates.crashed(server)
 
 

@@ -126,7 +126,13 @@ class Dispatcher:
     """Dispatches clients and knows until when each is busy; books rounds and waits."""
 
     def __init__(
-        self, world: World, log: EventLog, clock: Clock, presence: Presence, servers: Servers
+        self,
+        world: World,
+        log: EventLog,
+        clock: Clock,
+        presence: Presence,
+        servers: Servers,
+        fates: Fates,
     ) -> None:
         self._world = world
         self._log = log
@@ -134,7 +140,7 @@ class Dispatcher:
         self._presence = presence
         self._servers = servers
         self.booking = Booking(log, Heading.CLIENTS)
-        self.fates = Fates(world.num_clients)
+        self.fates = fates
         charge = presence.charge
         self._idle = IdleTracker(log, clock, 0, world.messenger.client_radios, charge=charge)
         self._depletion = None if charge is None else BatteryDepletion(clock, charge)
@@ -220,7 +226,7 @@ class Dispatcher:
         timeline.take(walked)
         timeline.paused(walked.pauses)
         entry = Entry(timeline, orders.about, orders.query, walked)
-        self._log.add(self._idle.until_now(clients))
+        self._log.add(self._rested(clients))
         self.booking.ahead(entry, now_s)
         for place, stage in walked.stops:
             self.booking.interruption(
@@ -253,7 +259,7 @@ class Dispatcher:
     ) -> Dispatched:
         """Rounds over shared channels: one process per client, ends become known as they happen."""
         clients, world = orders.clients, orders.world
-        self._log.add(self._idle.until_now(clients))
+        self._log.add(self._rested(clients))
         self._idle.busy(clients, np.inf)
         found = self._dispatched(orders, timeline, np.full(clients.size, np.inf))
         entry = Entry(timeline, orders.about, orders.query)
@@ -301,7 +307,9 @@ class Dispatcher:
             gone = np.isinf(timeline.arrives_s[places]) & has_memory
             self.fates.given_up_s[timeline.actors[places[gone]]] = ends_s[gone] + after_s
         if not orders.query:
-            self.fates.end(timeline, places[has_memory], ends_s[has_memory])
+            ended = places[has_memory]
+            tails_j = self._idle.tails_j[timeline.actors[ended]]
+            self.fates.end(timeline, ended, ends_s[has_memory], tails_j)
 
     def _out_of_memory(self, orders: Orders, places: IntArray, times_s: FloatArray) -> None:
         """End the rounds of those of `places` that have the model but lack memory to train it."""
@@ -318,7 +326,7 @@ class Dispatcher:
         An empty battery gives no energy for it, but does not interrupt it.
         """
         now_s = self._clock.now_s
-        waited = self._idle.until_now(clients)
+        waited = self._rested(clients)
         start_s = np.maximum(self.free_s(clients), now_s)
         walked = walk(message.segments, clients, start_s, self._unlimited(clients))
         timeline = Timeline(clients, {DOWNLOAD: message})
@@ -372,6 +380,16 @@ class Dispatcher:
         freed, self._freed = self._freed, self._clock.env.event()
         freed.succeed()
 
+    def wasted_active_j(self) -> float:
+        """Joules above idle power of rounds that have ended without a merged update (`Fates`)."""
+        return self.fates.wasted_active_j(self._clock.now_s, self._idle.tails_j)
+
+    def _rested(self, clients: IntArray) -> Rows:
+        """Clients begin something now: the rows of their rest until now."""
+        rows = self._idle.until_now(clients)
+        self.fates.begun(clients, self._idle.tails_j[clients])
+        return rows
+
     def _rest(
         self,
         clients: IntArray,
@@ -389,7 +407,7 @@ class Dispatcher:
         if not waiting:
             del self._out_of_round[client]
         who = np.array([client])
-        self._log.add(self._idle.until_now(who))
+        self._log.add(self._rested(who))
         radio_idle_s = self._idle.radio_idle_s(who, self._clock.now_s)
         self._idle.busy(who, np.inf)
         self._clock.env.process(self._deliver(client, message, radio_idle_s))

@@ -50,51 +50,73 @@ class Fates:
         self._last: IntArray = np.full(clients, ARRIVED)
         self._last_ends_s: FloatArray = np.full(clients, np.inf)
         self._absences = _Absences(clients)
-        # Joules above idle power: of each client's last round, and of all before that were lost.
+        self._tails = _TailsInVain(clients)
+        # Joules above idle power: of each client's last round, and of all before that were in vain.
         self._last_active_j: FloatArray = np.zeros(clients)
-        self._lost_active_j = 0.0
+        self._wasted_active_j = 0.0
         self.given_up_s: FloatArray = np.full(clients, -np.inf)
-        # Joules of the updates that each edge server has received, not yet passed on to the cloud.
-        self._unreported: dict[ServerId, list[FloatArray]] = {}
+        # Clients and joules of updates that each edge server has received, but not passed on.
+        self._unreported: dict[ServerId, list[tuple[IntArray, FloatArray]]] = {}
 
-    def end(self, timeline: Timeline, places: IntArray, ends_s: FloatArray) -> None:
-        """Records the fates of the rounds of `places`, which end at `ends_s`, now or later."""
+    def begun(self, clients: IntArray, tails_j: FloatArray) -> None:
+        """Clients begin a round, a query or a message outside rounds: their radios' tails are over.
+
+        `tails_j` are the joules of all tails of each so far.
+        """
+        self._tails.over(clients, tails_j)
+
+    def end(
+        self, timeline: Timeline, places: IntArray, ends_s: FloatArray, tails_j: FloatArray
+    ) -> None:
+        """Records the fates of the rounds of `places`, which end at `ends_s`, now or later.
+
+        `tails_j` (places,) as for `begun`: those before these rounds.
+        """
         clients = timeline.actors[places]
         before = np.isfinite(self._last_ends_s[clients])
         self._counts += np.bincount(self._last[clients[before]], minlength=len(FATES))
         self._emptied[clients[before]] += self._last[clients[before]] == BATTERY_EMPTY
-        self._lost_active_j += self._lost_j(clients[before])
+        self._wasted_active_j += self._lost_j(clients[before])
         self._absences.end(timeline, places, ends_s)
         self._last[clients], self._last_ends_s[clients] = _of(timeline)[places], ends_s
         self._last_active_j[clients] = timeline.spent_j[places]
+        self._tails.ended(clients, tails_j, self._last[clients] != ARRIVED)
 
-    def received(self, server: ServerId, active_j: FloatArray) -> None:
+    def drop(self, clients: IntArray, active_j: FloatArray) -> None:
+        """Their last rounds, whose updates have arrived, were in vain: these are dropped."""
+        self._wasted_active_j += float(active_j.sum())
+        self._tails.in_vain(clients)
+
+    def received(self, server: ServerId, clients: IntArray, active_j: FloatArray) -> None:
         """A server has more updates, whose rounds took these joules; the cloud's are safe."""
         if server.is_edge:
-            self._unreported.setdefault(server, []).append(active_j)
+            self._unreported.setdefault(server, []).append((clients, active_j))
+            self._tails.hold(clients)
 
     def reported(self, server: ServerId) -> None:
         """An edge server has passed on what it had."""
-        self._unreported.pop(server, None)
+        for clients, _ in self._unreported.pop(server, []):
+            self._tails.reported(clients)
 
     def crashed(self, server: ServerId) -> None:
         """An edge server has lost what it had not passed on."""
-        for active_j in self._unreported.pop(server, []):
-            self.lose(active_j)
+        for clients, active_j in self._unreported.pop(server, []):
+            self.lose(clients, active_j)
 
-    def lose(self, active_j: FloatArray) -> None:
+    def lose(self, clients: IntArray, active_j: FloatArray) -> None:
         """Rounds whose updates have arrived were in vain: their server lost them."""
         self._counts[ARRIVED] -= active_j.size
         self._counts[UNHEARD] += active_j.size
-        self._lost_active_j += float(active_j.sum())
+        self._wasted_active_j += float(active_j.sum())
+        self._tails.lose(clients)
 
-    def lost_active_j(self, now_s: float) -> float:
-        """Joules above idle power of rounds that have ended by now without an update.
+    def wasted_active_j(self, now_s: float, tails_j: FloatArray) -> float:
+        """Joules above idle power of rounds that have ended by now without a merged update.
 
-        Without the radio's tail after the round.
+        With the radios' tails after these rounds. `tails_j` (clients,) as for `begun`.
         """
         over = np.flatnonzero(self._last_ends_s <= now_s)
-        return self._lost_active_j + self._lost_j(over)
+        return self._wasted_active_j + self._lost_j(over) + self._tails.by(tails_j)
 
     def _lost_j(self, clients: IntArray) -> float:
         """The joules of these clients' last rounds if they brought no update."""
@@ -146,6 +168,56 @@ class _Absences:
         """Of all rounds but the last ones of clients for which these are not `over`."""
         ignored, paused_s, lasted_s = (self._earlier + self._last[:, over].sum(axis=1)).tolist()
         return Absences(int(ignored), paused_s, lasted_s)
+
+
+class _TailsInVain:
+    """Joules of radios' tails after rounds that brought no update: of earlier rounds, and of each
+    client's last one, whose tail has not been cut off yet.
+
+    Updates that an edge server holds may yet be lost.
+    """
+
+    def __init__(self, clients: int) -> None:
+        self._earlier_j = 0.0
+        self._before_j: FloatArray = np.zeros(clients)
+        self._in_vain, self._held = np.zeros((2, clients), dtype=bool)
+        self._of_held_j: FloatArray = np.zeros(clients)
+
+    def ended(self, clients: IntArray, tails_j: FloatArray, in_vain: BoolArray) -> None:
+        """Rounds after which tails may follow; `tails_j` were before them."""
+        self._before_j[clients], self._in_vain[clients] = tails_j, in_vain
+        self._held[clients] = False
+
+    def hold(self, clients: IntArray) -> None:
+        """An edge server has received the updates of these clients' last rounds."""
+        self._held[clients] = True
+
+    def reported(self, clients: IntArray) -> None:
+        """It has passed on all that it held of these clients."""
+        self._held[clients], self._of_held_j[clients] = False, 0.0
+
+    def lose(self, clients: IntArray) -> None:
+        """It has lost that."""
+        clients = np.unique(clients)
+        self._earlier_j += float(self._of_held_j[clients].sum())
+        self._in_vain[clients] |= self._held[clients]
+        self.reported(clients)
+
+    def in_vain(self, clients: IntArray) -> None:
+        """The last rounds of these clients were in vain."""
+        self._in_vain[clients] = True
+
+    def over(self, clients: IntArray, tails_j: FloatArray) -> None:
+        """No tail after these clients' last rounds goes on."""
+        wasted, of_last_j = self._in_vain[clients], tails_j - self._before_j[clients]
+        self._earlier_j += float(of_last_j[wasted].sum())
+        self._of_held_j[clients] += np.where(self._held[clients] & ~wasted, of_last_j, 0.0)
+        self._before_j[clients], self._in_vain[clients] = tails_j, False
+        self._held[clients] = False
+
+    def by(self, tails_j: FloatArray) -> float:
+        """The joules by now; `tails_j` (clients,) are those of all tails."""
+        return self._earlier_j + float((tails_j - self._before_j)[self._in_vain].sum())
 
 
 class Waits:

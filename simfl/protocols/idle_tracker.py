@@ -82,6 +82,7 @@ class IdleTracker:
         self._charge = charge
         self._sleeps = bool((radios.tail_s + radios.promotion_s).any())
         self._free_s: FloatArray = np.zeros(count)
+        self._tails_j: FloatArray = np.zeros(count)
         self._radios = _Radios(count if self._sleeps else 0)
         if self._sleeps or not log.accounts.pays_all:
             log.accounts.spending(self._spent_j)
@@ -91,6 +92,11 @@ class IdleTracker:
     def free_s(self, who: IntArray) -> FloatArray:
         """Since when they have been free, or when they will be; inf: not known yet."""
         return self._free_s[who]
+
+    @property
+    def tails_j(self) -> FloatArray:
+        """Joules above idle power of all tails of each that are booked."""
+        return self._tails_j
 
     def waiting(self, now_s: float) -> IntArray:
         """The devices with unbooked waits that began before `now_s`."""
@@ -185,6 +191,7 @@ class IdleTracker:
         if self._charge is not None:
             unmet_j = self._charge.unmet_j(who, until_s, in_tail)
             extra_j = extra_j - unmet_j
+        self._tails_j[who[in_tail]] += extra_j[in_tail]
         idle_j = self._devices.idle_w[who] * duration_s
         energy_j = np.maximum(idle_j + extra_j, 0.0)
         if not self._log.accounts.pays_all:

@@ -15,6 +15,7 @@ from simfl.decisions.base import Estimator
 from simfl.decisions.latencies import Latencies
 from simfl.decisions.views import AssociationView, ClientView, EdgeView
 from simfl.protocols.expectations import Expectations, unknown
+from simfl.protocols.fates import Fates
 from simfl.protocols.oracle import WorldExpectations
 from simfl.system.presence import Presence
 from simfl.system.server_id import ServerId
@@ -99,7 +100,6 @@ class _OnTheirWay:
     def __init__(self, clients: int) -> None:
         self.dropped: IntArray = np.zeros(clients, dtype=np.int64)
         self.dropped_late = 0
-        self.dropped_active_j = 0.0
         self._waiting: list[tuple[ClientReports, bool]] = []
 
     def add(self, reports: ClientReports, *, dropped: bool) -> None:
@@ -130,10 +130,12 @@ class Observations:
         edge: IntArray,
         estimator: Estimator,
         presence: Presence,
+        fates: Fates,
     ) -> None:
         clients, edges = world.num_clients, world.num_edges
         self._world = world
         self._presence = presence
+        self._fates = fates
         self._device_class = np.array([device.device_class for device in world.devices])
         self.needs_world = estimator.needs_world
         self._clients = _OfClients.unseen(num_examples, edge)
@@ -165,11 +167,6 @@ class Observations:
     def dropped_late(self) -> int:
         """How many came too late."""
         return self._on_their_way.dropped_late
-
-    @property
-    def dropped_active_j(self) -> float:
-        """Joules above idle power of all dropped ones."""
-        return self._on_their_way.dropped_active_j
 
     @property
     def data_share(self) -> FloatArray:
@@ -216,7 +213,7 @@ class Observations:
     def drop(self, clients: IntArray, active_j: FloatArray) -> None:
         """Finished rounds, whose updates are dropped."""
         np.add.at(self._on_their_way.dropped, clients, 1)
-        self._on_their_way.dropped_active_j += float(active_j.sum())
+        self._fates.drop(clients, active_j)
 
     def losses(self, clients: IntArray, loss: FloatArray) -> None:
         """Clients have reported the mean loss on their data of the model that they received."""

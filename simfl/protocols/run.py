@@ -28,7 +28,7 @@ from simfl.protocols.deliveries import Delivered
 from simfl.protocols.dispatcher import Dispatcher
 from simfl.protocols.exchanges import Exchanges
 from simfl.protocols.expectations import expectations
-from simfl.protocols.fates import Absences
+from simfl.protocols.fates import Absences, Fates
 from simfl.protocols.given import numbers_of, whole
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.membership import Membership
@@ -72,7 +72,10 @@ class Run:
         self._setting = setting
         self._members = members
         self.values = values
-        self.observations = Observations(world, data, members.edge, deciders.estimator, presence)
+        fates = Fates(world.num_clients)
+        self.observations = Observations(
+            world, data, members.edge, deciders.estimator, presence, fates
+        )
         self._servers = Servers(world, log, clock, server_failures)
         self.aggregation = Aggregation(
             values,
@@ -82,7 +85,8 @@ class Run:
             setting.declared.takes_stale_updates,
         )
         self._stall_guard = StallGuard()
-        seen, dispatcher = self.observations, Dispatcher(world, log, clock, presence, self._servers)
+        seen = self.observations
+        dispatcher = Dispatcher(world, log, clock, presence, self._servers, fates)
         queries = Queries(world, values, dispatcher, seen, data, streams, clock)
         self._client_rounds = ClientRounds(
             setting, dispatcher, presence, queries, values, deciders, seen, data
@@ -193,15 +197,14 @@ class Run:
     def wasted(self) -> dict[str, float]:
         """Client rounds that have ended, how many brought no merged update, and their joules.
 
-        The joules are those above idle power, without the radio's tail after the round.
+        The joules are those above idle power, with the radio's tail after the round.
         """
         fates, dropped = self.fates, int(self.observations.dropped.sum())
         ended = sum(fates.values())
         return {
             "client_rounds": ended,
             "wasted_rounds": ended - fates["arrived"] + dropped,
-            "wasted_active_j": self._client_rounds.lost_active_j()
-            + self.observations.dropped_active_j,
+            "wasted_active_j": self._client_rounds.wasted_active_j(),
         }
 
     @property

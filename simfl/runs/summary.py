@@ -50,7 +50,7 @@ def wasted(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
         return []
     told = f"{rounds} of {manifest['client_rounds']} ({rounds / manifest['client_rounds']:.0%})"
     if not math.isnan(joules):
-        told += f", {quantity(joules, 'J')} beyond idle power and radios' tails"
+        told += f", {quantity(joules, 'J')} beyond idle power"
     return [("client rounds in vain", told)]
 
 

@@ -57,7 +57,7 @@ FIGURES = {
     "client_rounds": Figure("client rounds that ended", "count", AMOUNT),
     "wasted_rounds": Figure("client rounds that brought no merged update", "count", AMOUNT),
     "wasted_active_j": Figure(
-        "joules of these beyond idle power, without radios' tails after the rounds", "J", AMOUNT
+        "joules of these beyond idle power, with radios' tails after the rounds", "J", AMOUNT
     ),
     "worst_client_accuracy": Figure(
         "lowest accuracy of what a client is served, on its own training examples (or those of"

@@ -79,6 +79,18 @@ class Watched:
         return pd.read_parquet(self._folder / "events.parquet")
 
 
+def tails_after(rounds: pd.DataFrame, events: pd.DataFrame, run: Run) -> float:
+    """Joules above idle power of radios' tails after the last rows of these client rounds."""
+    joules = 0.0
+    for tail in events[(events["kind"] == "tail") & events["client"].notna()].itertuples():
+        own = events[(events["client"] == tail.client) & (events["time_s"] <= tail.start_s)]
+        last = own[own["kind"].isin(["download", "compute", "upload"])].iloc[-1]
+        if (rounds == last[["client", "round"]]).all(axis=1).any():
+            idle_w = run.accounts.power_idle_w[int(tail.client)]
+            joules += tail.energy_j - idle_w * tail.duration_s
+    return joules
+
+
 def check_promises(watched: Watched) -> None:
     """The books balance; no update is used that did not arrive, and none twice."""
     run, accounts = watched.run, watched.run.accounts
@@ -87,6 +99,7 @@ def check_promises(watched: Watched) -> None:
     wasted = run.wasted
     rounds = run.aggregation.merged_updates + wasted["wasted_rounds"]
     assert rounds <= wasted["client_rounds"]
+    assert 0.0 <= wasted["wasted_active_j"] <= accounts.active_j.sum() * (1.0 + 1e-9)
     arrived = watched.events.query("kind == 'upload' and client >= 0 and bytes > 0")
     uploads = Counter(zip(arrived["client"].astype(int), arrived["version"], strict=True))
     for update, count in watched.used.items():

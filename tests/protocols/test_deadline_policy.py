@@ -12,6 +12,7 @@ from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.scenario.yaml_source.error import ScenarioError
+from tests.protocols.faults import tails_after
 from tests.small import final_weights, largest_difference, simulated, small
 
 POLYNOMIAL = {"staleness": {"name": "polynomial", "exponent": 0.5}}
@@ -169,6 +170,11 @@ def test_a_round_given_up_ends_at_its_deadline_and_its_joules_are_wasted(tmp_pat
         for kind in ("download", "compute", "upload")
     )
     assert 0 < in_vain.sum() < len(arrived)
+    tails_j = tails_after(
+        arrived[in_vain], pq.read_table(tmp_path / "events.parquet").to_pandas(), run
+    )
+    assert tails_j > 0
+    wasted_j += tails_j
     assert run.wasted["wasted_active_j"] == pytest.approx(wasted_j, rel=1e-9)
 
 
