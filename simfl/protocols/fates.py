@@ -186,7 +186,6 @@ class _TailsInVain:
     def ended(self, clients: IntArray, tails_j: FloatArray, in_vain: BoolArray) -> None:
         """Rounds after which tails may follow; `tails_j` were before them."""
         self._before_j[clients], self._in_vain[clients] = tails_j, in_vain
-        self._held[clients] = False
 
     def hold(self, clients: IntArray) -> None:
         """An edge server has received the updates of these clients' last rounds."""
