@@ -14,6 +14,7 @@ from simfl.cli.app import app
 from simfl.study import session
 from simfl.study.figure_text import in_cell, relative_in_cell
 from simfl.study.hardware import (
+    HOLDS,
     hardware_differences,
     hardware_intervals,
     in_interval,
@@ -73,7 +74,7 @@ def error_bars(study: LoadedStudy) -> list[list[str]]:
             else:
                 one = against.loc[name].to_dict()
                 cells.append(relative_in_cell(one))
-                cells.append(in_probability(one["holds"], one["draws"]))
+                cells.append(in_probability(*(one[name] for name in HOLDS)))
     return list(found.values())
 
 

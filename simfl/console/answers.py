@@ -39,6 +39,7 @@ from simfl.study.figure_text import (
     with_interval,
 )
 from simfl.study.hardware import (
+    HOLDS,
     PROBABILITIES,
     hardware_best,
     hardware_differences,
@@ -46,8 +47,9 @@ from simfl.study.hardware import (
     hardware_sentences,
     in_interval,
     in_probability,
+    in_share,
 )
-from simfl.study.levels import as_text, level, short_names
+from simfl.study.levels import as_text, level, short_among, short_names
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import levels_told_apart, point_means, told_apart
 from simfl.study.multiple_comparisons import Compared
@@ -240,7 +242,7 @@ def _best_first(found: pd.DataFrame, factors: list[str], asked: Best) -> FigureT
             kept_of(one),
             in_cell(one, asked.figure),
             one["against_best"] or "-",
-            *(in_probability(one[name], one["draws"]) for name in chances),
+            *(in_share(one[name], one["draws"]) for name in chances),
         ]
         for one in told_apart(found.head(MOST_ROWS), factors).to_dict("records")
     ]
@@ -275,12 +277,14 @@ def _comparisons(
         if found.empty:
             continue  # no run of another level has ended yet
         one = Compared(metric, str(baseline), found)
-        yield one, partial(_comparison, metric, factor, texts, texts[baseline], found)
+        name = short_among(factor, factors)
+        yield one, partial(_comparison, metric, factor, name, texts, texts[baseline], found)
 
 
 def _comparison(
     metric: str,
     factor: str,
+    name: str,
     texts: Mapping[Any, str],
     baseline: str,
     found: pd.DataFrame,
@@ -299,7 +303,6 @@ def _comparison(
         [in_digits(texts[one[factor]]), *(tell(one) for tell in columns.values())]
         for one in found.assign(verdict=list(verdicts)).to_dict("records")
     ]
-    name = short_names([factor])[0]
     title = f"{metric} against {name} {in_digits(baseline)}, pair by pair"
     return FigureTable(title, [name], list(columns), rows)
 
@@ -316,7 +319,7 @@ DIFFERENCE: dict[str, Callable[[Row], str]] = {
 EFFECT: dict[str, Callable[[Row], str]] = {"effect size (95%)": effect_in_cell}
 OVER_HARDWARE: dict[str, Callable[[Row], str]] = {
     "over machines too (90%)": lambda one: in_interval(one["hardware_low"], one["hardware_high"]),
-    "order holds": lambda one: in_probability(one["holds"], one["draws"]),
+    "order holds": lambda one: in_probability(*(one[name] for name in HOLDS)),
 }
 """Columns of a comparison by their headings."""
 
@@ -333,7 +336,7 @@ def _effects(
     shown = {factor: levels_told_apart(runs[factor].tolist()) for factor in factors}
     rows = [
         [
-            short_names([factor])[0],
+            short_among(factor, factors),
             in_digits(shown[factor][its]),
             *(texts.get(metric, "-") for metric in metrics),
         ]
@@ -349,7 +352,7 @@ def _first_order_indices(
     rows = [
         [
             metric,
-            short_names([one["factor"]])[0],
+            short_among(one["factor"], factors),
             *(_share(value) for value in (as_share(one["index"]), one["low"], one["high"])),
             str(one["settings"]),
         ]
@@ -375,7 +378,7 @@ def _sobol_indices(runs: pd.DataFrame, metrics: list[str], factors: list[str]) -
         rows += [
             [
                 metric,
-                short_names([one["factor"]])[0],
+                short_among(one["factor"], factors),
                 *(_share(one[column]) for column in found.columns[1:]),
             ]
             for one in found.to_dict("records")

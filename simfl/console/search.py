@@ -9,7 +9,7 @@ from simfl.console.terminal import Terminal
 from simfl.study.asking import MissingOptuna
 from simfl.study.best import best_settings, kept_of
 from simfl.study.figure_text import in_cell, in_digits
-from simfl.study.levels import short_names
+from simfl.study.levels import short_among, short_names
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
 from simfl.study.searched import (
@@ -45,7 +45,11 @@ def print_search(console: Terminal, loaded: LoadedStudy, search: Search) -> None
         return
     if len(found):
         rows = [
-            [one["figure"], short_names([one["key"]])[0], f"{one['importance']:.2f}"]
+            [
+                one["figure"],
+                short_among(one["key"], list(search.over)),
+                f"{one['importance']:.2f}",
+            ]
             for one in found.to_dict("records")
         ]
         title = "which key mattered: shares of the variance over the trials (fANOVA, no intervals)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import matplotlib as mpl
@@ -19,6 +20,8 @@ from simfl.study.means import point_means, setting_names, with_completed
 from simfl.study.regression import axis_label
 
 MOST_SETTINGS, MOST_METRICS = 40, 4
+LONGEST_LINE, INCHES_PER_LETTER = 60, 0.075
+"""Of a setting's name, which goes on in a line below."""
 
 MISSED = {"median": "D", "above": ">"}
 """Columns of `point_means` for a target that some runs missed, and their open markers."""
@@ -41,9 +44,15 @@ def draw_study_overview(study: LoadedStudy) -> Figure:
     metrics = study.metrics[:MOST_METRICS]
     every = point_means(study.table, study.factors, metrics)
     means = every.head(MOST_SETTINGS)
-    names = with_completed(setting_names(means, study.factors), means)
+    names = [
+        textwrap.fill(printable(name), LONGEST_LINE)
+        for name in with_completed(setting_names(means, study.factors), means)
+    ]
+    lines = [name.split("\n") for name in names]
+    longest = max(len(line) for name in lines for line in name)
     with mpl.rc_context(STYLE):
-        size = (3.4 + 2.05 * len(metrics), 1.2 + 0.32 * len(means))
+        widest = max(3.4, 1.0 + INCHES_PER_LETTER * longest)
+        size = (widest + 2.05 * len(metrics), 1.2 + 0.32 * sum(map(len, lines)))
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
         for index, (axes, metric) in enumerate(zip(panels, metrics, strict=True)):
@@ -51,7 +60,7 @@ def draw_study_overview(study: LoadedStudy) -> Figure:
             axes.set(xlabel=axis_label(study.table, metric), ylim=(len(means) - 0.5, -0.5))
             axes.grid(alpha=0.3)
             axes.locator_params(axis="x", nbins=4)
-        panels[0].set_yticks(range(len(means)), [printable(name) for name in names])
+        panels[0].set_yticks(range(len(means)), names)
         one_seed = study.table["seed"].nunique() == 1
         sure = "one seed, no intervals" if one_seed else "means over seeds and 95 % intervals"
         first = [

@@ -14,12 +14,13 @@ from simfl.study.comparable import caveat, least_step
 from simfl.study.comparisons import all_the_same, half_width, replications
 from simfl.study.few_test_examples import ROUNDING, differ
 from simfl.study.figures import Bounds, is_yes_or_no
+from simfl.study.polynomial_chaos import explained_by_each
 from simfl.study.targets import ended_badly, judged, target_of
 
 LEAST_CHANCE = 0.02
 """Share of a variance from which chance becomes visible in an index of two digits."""
 MOST_BINS = 32
-"""For sampled factors; with fewer than this number squared of settings there are fewer bins."""
+"""For factors all of whose levels differ; fewer than its square of settings have fewer bins."""
 
 
 def main_effects(
@@ -101,17 +102,17 @@ def first_order_indices(
 
     S_i = Var(E[Y | X_i]) / Var(Y) over the settings of the study (Sobol 1993; Saltelli et al.,
     Global Sensitivity Analysis, 2008, Eq. 4.3), where Y is a setting's expected value over seeds.
-    It is estimated from the given runs: settings are grouped by the factor's levels, or in bins of
-    equal size if it was sampled, or if no two settings share a level (Plischke, Borgonovo, Smith,
-    EJOR 226, 2013). The estimate is
-    corrected for what that many groups explain by chance, so a factor without influence has an
-    index of about 0, which may be negative. For a factor that is crossed with all others, chance is
-    the variance between seeds of a setting; otherwise it includes the other factors (epsilon
-    squared; Kelley, PNAS 21, 1935). Var(Y) excludes the variance due to seeds, too: a factor that
-    explains everything has an index of about 1, however few seeds there are.
+    It is estimated from the given runs: `sampled` factors by polynomials (`polynomial_chaos.py`);
+    for others, settings are grouped by the factor's levels, or in bins of equal size if no two
+    settings share a level (Plischke, Borgonovo, Smith, EJOR 226, 2013). The estimate is corrected
+    for what is explained by chance, so a factor without influence has an index of about 0, which
+    may be negative. For a factor that is crossed with all others, chance is the variance between
+    seeds of a setting; for other ones in groups it includes the other factors (epsilon squared;
+    Kelley, PNAS 21, 1935). Var(Y) excludes the variance due to seeds, too: a factor that explains
+    everything has an index of about 1, however few seeds there are.
 
     One row per numeric factor: index, low and high (90 % jackknife interval, cut to [0, 1]),
-    groups, settings. The jackknife leaves out tenths of the settings if there are `sampled`
+    settings. The jackknife leaves out tenths of the settings if there are `sampled`
     factors, otherwise one seed at a time. If everything may be chance, the interval is all of [0,
     1], and the index may be NaN. With a single seed, chance is unknown: it is taken as zero, and
     there is no interval. A target that some runs missed has no rows, nor has any other figure that
@@ -121,7 +122,7 @@ def first_order_indices(
     table = judged(table, metric)
     missed = not explainable(table, metric)
     table = table.dropna(subset=metric)
-    columns = ["factor", "index", "low", "high", "groups", "settings"]
+    columns = ["factor", "index", "low", "high", "settings"]
     if missed or table.empty:
         return pd.DataFrame(columns=columns)
     means = setting_means(table, metric, factors)
@@ -137,20 +138,45 @@ def first_order_indices(
         noise_of_parts = noise * seeds / (seeds - 1)
     rows = []
     varying = [name for name in factors if means[name].nunique() > 1]
+    smooth = [name for name in varying if name in sampled]
+    by_polynomials = _by_polynomials(means, metric, smooth, varying, noise)
+    without = [
+        _by_polynomials(means.assign(**{metric: one}), metric, smooth, varying, noise_of_parts)
+        for one in parts
+    ]
     for factor in varying:
         alone = len(varying) == 1 and factor not in sampled
         if alone or not pd.api.types.is_numeric_dtype(means[factor]):
             continue
-        groups = _groups(means[factor].to_numpy(dtype=float), sampled=factor in sampled)
-        others = [name for name in factors if name != factor]
-        crossed = factor not in sampled and _is_crossed(means, factor, others)
-        index = _explained(values, groups, noise, crossed)
-        left = [_explained_there(part, groups, noise_of_parts, crossed) for part in parts]
-        distinct = len(np.unique(groups))
-        can_tell = distinct < values.size and not all_the_same(values)
+        if factor in smooth:
+            index, left = by_polynomials[factor], [one[factor] for one in without]
+            can_tell = not all_the_same(values)
+        else:
+            groups = _groups(means[factor].to_numpy(dtype=float))
+            others = [name for name in factors if name != factor]
+            crossed = _is_crossed(means, factor, others)
+            index = _explained(values, groups, noise, crossed)
+            left = [_explained_there(part, groups, noise_of_parts, crossed) for part in parts]
+            can_tell = len(np.unique(groups)) < values.size and not all_the_same(values)
         low, high = _jackknife_interval(index, left) if can_tell else (math.nan, math.nan)
-        rows.append((factor, index, low, high, distinct, values.size))
+        rows.append((factor, index, low, high, values.size))
     return pd.DataFrame(rows, columns=columns)
+
+
+def _by_polynomials(
+    means: pd.DataFrame, metric: str, keys: Sequence[str], varying: Sequence[str], noise: float
+) -> dict[str, float]:
+    """The indices of sampled keys, beside the other factors that vary, of settings with a value."""
+    if not keys:
+        return {}
+    known = means[means[metric].notna()]
+    found = explained_by_each(
+        known[metric].to_numpy(dtype=float),
+        [known[name].to_numpy(dtype=float) for name in keys],
+        [pd.factorize(known[name])[0] for name in varying if name not in keys],
+        noise,
+    )
+    return dict(zip(keys, found.tolist(), strict=True))
 
 
 def as_share(index: float) -> float:
@@ -187,11 +213,10 @@ def left_to_chance(table: pd.DataFrame, metric: str) -> list[str]:
     ]
 
 
-def _groups(levels: FloatArray, *, sampled: bool) -> IntArray:
-    """The group of each setting: its level, or a bin of equally many settings."""
+def _groups(levels: FloatArray) -> IntArray:
+    """The group of each setting: its level, or a bin of equally many settings if all differ."""
     distinct, group = np.unique(levels, return_inverse=True)
-    most = levels.size // 2 if sampled else levels.size - 1
-    if distinct.size <= max(2, most):
+    if distinct.size <= max(2, levels.size - 1):
         return group.astype(np.int64)
     bins = min(MOST_BINS, max(2, math.isqrt(levels.size)))
     rank = np.argsort(np.argsort(levels, kind="stable"), kind="stable")

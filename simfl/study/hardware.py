@@ -40,6 +40,8 @@ LEAST_DRAWS = 19
 """Of n draws, the r-th lowest and r-th highest enclose (n + 1 - 2 r) / (n + 1) of all machines."""
 PROBABILITIES = {"keeps": "within bounds", "is_best": "is the best"}
 """Columns of `hardware_best` with their headings."""
+HOLDS = ("holds", "holds_low", "holds_high")
+"""Columns of `hardware_differences`: the probability of an order, from, to."""
 
 
 def hardware_intervals(table: pd.DataFrame, drawn: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -75,14 +77,16 @@ def hardware_differences(
     baseline: object,
     factors: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """`paired_differences` with four more columns, about the difference of means over the machines.
+    """`paired_differences` with more columns, about the difference of means over the machines.
 
     `hardware_low` and `hardware_high` enclose the difference over all seeds on 90 % of the
     machines; `draws` is the number of draws on which both settings were run. `holds` is the
     probability that the order of the two means is as their difference says, over machines and
     seeds: for each draw, Student's probability that the difference, with its error over seeds, is
-    on that side of zero, averaged over the draws. With one seed, whose error is unknown, it is over
-    machines alone. NaN if there is no difference.
+    on that side of zero, averaged over the draws. From `holds_low` to `holds_high` lies, with 95 %
+    confidence, the share of all machines on which the order over all seeds is this one (`_holds`).
+    With one seed, whose error is unknown, all three are of machines alone. NaN if there is no
+    difference.
     """
     found = paired_differences(table, metric, factor, baseline, factors)
     others = [name for name in factors if name != factor]
@@ -91,7 +95,7 @@ def hardware_differences(
     rows = []
     for one in found.to_dict("records"):
         level, columns = one[factor], {"hardware_low": math.nan, "hardware_high": math.nan}
-        columns |= {"holds": math.nan, "draws": 0}
+        columns |= dict.fromkeys(HOLDS, math.nan) | {"draws": 0}
         if not math.isnan(one["difference"]) and {baseline, level} <= set(wide):
             pairs = of_levels(wide, [baseline, level]).dropna().groupby(level=DRAW).mean()
             base, own = pairs.to_numpy(dtype=float).T
@@ -103,7 +107,7 @@ def hardware_differences(
             known = ~np.isnan(differences)
             low, high = _ends(differences[known], error[known], freedom)
             columns = {"hardware_low": low, "hardware_high": high, "draws": base.size}
-            columns["holds"] = _holds(differences, one, scale)
+            columns |= dict(zip(HOLDS, _holds(differences, one, scale), strict=True))
         rows.append(columns)
     return found.assign(**pd.DataFrame(rows, index=found.index))
 
@@ -249,26 +253,35 @@ def _lowest(values: FloatArray, errors: FloatArray, freedom: int, expected: floa
     return float(optimize.brentq(lambda number: count(number) - expected, low, high))
 
 
-def _holds(differences: FloatArray, one: Row, scale: FloatArray) -> float:
-    """The probability that the difference of two means has the sign that was found.
+def _holds(differences: FloatArray, one: Row, scale: FloatArray) -> tuple[float, float, float]:
+    """The probability that the difference of two means has the sign that was found, from, and to.
 
     `scale` is the factor by which a draw scales the error over seeds. A draw in which the sign is
-    unknown counts half.
+    unknown counts half. The interval holds the error of few seeds, which is one for all draws, and
+    that of few draws: from the share of draws with that sign if the difference is at the lower end
+    of Student's 97.5 % interval, less Clopper and Pearson's, to the same at the upper end. By
+    Bonferroni's inequality both hold in 95 of 100 studies.
     """
     sign = np.sign(one["difference"])
     if not sign or not differences.size:
-        return math.nan
+        return math.nan, math.nan, math.nan
     towards = np.nan_to_num(sign * differences, nan=0.0, posinf=np.inf, neginf=-np.inf)
     freedom = one["seeds"] - 1.0
     half = _half_width(one)
     size = np.maximum(abs(one["baseline_mean"]), abs(one["mean"])) * scale
     sure = np.where(np.abs(towards) <= ROUNDING * size, 0.5, (towards > 0).astype(float))
     if freedom < 1 or not half > 0:
-        return float(sure.mean())
+        return float(sure.mean()), *share_interval(float(sure.mean()), sure.size)
     error = _error(half, int(freedom)) * scale
     told = np.isfinite(towards) & np.isfinite(error) & (error > 0)
     steps = np.divide(towards, error, out=np.zeros_like(towards), where=told)
-    return float(np.where(told, special.stdtr(freedom, steps), sure).mean())
+    chance = float(np.where(told, special.stdtr(freedom, steps), sure).mean())
+    each = (1.0 + CONFIDENCE) / 2.0
+    reach = float(special.stdtrit(freedom, (1.0 + each) / 2.0))
+    at_ends = [float(np.where(told, steps > limit, sure).mean()) for limit in (reach, -reach)]
+    low, _ = share_interval(at_ends[0], sure.size, each)
+    _, high = share_interval(at_ends[1], sure.size, each)
+    return chance, low, high
 
 
 def in_interval(low: float, high: float) -> str:
@@ -288,17 +301,30 @@ def _in_short(value: float) -> str:
     return f"{float(text):.0f}" if "e+" in text and abs(value) < 1e6 else text
 
 
-def in_probability(share: float, draws: int) -> str:
-    """A share of this many draws with its 95 % interval, such as "0.61 (0.46 to 0.74)".
+def share_interval(share: float, draws: int, confidence: float = CONFIDENCE) -> Bounds:
+    """The interval of a share of this many draws; one-sided if it is all or none of them."""
+    surest = (1.0 - confidence) ** (1.0 / draws)
+    if share < 1.0 / draws:
+        return 0.0, 1.0 - surest
+    if share > 1.0 - 1.0 / draws:
+        return surest, 1.0
+    return of_share(share * draws, draws, confidence)
 
-    If it is all or none of them, a one-sided 95 % bound, such as "> 0.94" for 50 draws.
+
+def in_probability(share: float, low: float, high: float) -> str:
+    """A probability with its interval, such as "0.61 (0.46 to 0.74)".
+
+    Near 1 or 0 only a bound, such as "> 0.94".
     """
     if math.isnan(share):
         return "-"
-    surest = (1.0 - CONFIDENCE) ** (1.0 / draws)
-    if share < 1.0 / draws:
-        return f"< {math.ceil(100.0 * (1.0 - surest)) / 100.0:.2f}"
-    if share > 1.0 - 1.0 / draws:
-        return f"> {math.floor(100.0 * surest) / 100.0:.2f}"
-    low, high = of_share(share * draws, draws, CONFIDENCE)
+    if low <= 0.0 and f"{share:.2f}" == "0.00":
+        return f"< {math.ceil(100.0 * high) / 100.0:.2f}"
+    if high >= 1.0 and f"{share:.2f}" == "1.00":
+        return f"> {math.floor(100.0 * low) / 100.0:.2f}"
     return f"{share:.2f} ({low:.2f} to {high:.2f})"
+
+
+def in_share(share: float, draws: int) -> str:
+    """`in_probability` of a share of this many draws."""
+    return in_probability(share, *share_interval(share, draws))

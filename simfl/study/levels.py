@@ -49,6 +49,24 @@ def as_text(value: Any) -> str:
 
 
 def short_names(keys: Sequence[str]) -> list[str]:
-    """Keys shortened to their last component if that is unambiguous."""
-    last = [key.rpartition(".")[2] for key in keys]
-    return [one if last.count(one) == 1 else key for one, key in zip(last, keys, strict=True)]
+    """Keys shortened to their last components, as many as tell each from the others.
+
+    A list's number stands behind the list's name: `groups.0.link`, not `0.link`.
+    """
+    return [_shortest(key, [one for one in keys if one != key]) for key in keys]
+
+
+def short_among(key: str, keys: Sequence[str]) -> str:
+    """One of `keys`, as `short_names` shortens it."""
+    return short_names(keys)[list(keys).index(key)]
+
+
+def _shortest(key: str, others: Sequence[str]) -> str:
+    parts = key.split(".")
+    for begin in reversed(range(1, len(parts))):
+        ending = ".".join(parts[begin:])
+        if not parts[begin].isdigit() and not any(
+            f".{one}".endswith(f".{ending}") for one in others
+        ):
+            return ending
+    return key

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from scipy import stats
 
 from simfl.assembly.assemble import outlined
 from simfl.scenario.scenario import Scenario
@@ -21,6 +23,7 @@ from simfl.study.hardware import (
     hardware_sentences,
     in_interval,
     in_probability,
+    in_share,
 )
 from simfl.study.loaded import LoadedStudy
 from simfl.study.session import StudySession
@@ -336,6 +339,9 @@ def test_differences_and_chances_by_hand() -> None:
     assert found["difference"] == -2.0
     assert (found["hardware_low"], found["hardware_high"]) == (-17.5, 5.0)  # no error over seeds
     assert found["holds"] == 0.75
+    assert (found["holds_low"], found["holds_high"]) == pytest.approx(
+        stats.binomtest(3, 4).proportion_ci(0.95, "exact")
+    )
     one_seed = hardware_differences(*tables(plain[:, :1], drawn[:, ::2]), "time_s", "level", 0)
     assert one_seed["holds"].tolist() == [0.5]
     noisy = np.array([[10.0, 12.0], [8.0, 11.0]])
@@ -345,6 +351,8 @@ def test_differences_and_chances_by_hand() -> None:
         [6.25 / 0.5, (22 - 9.5 * 5 / 11) / 1.0, -6.5 / 1.0, (5.5 - 9.5 * 5 / 11) / 0.25]
     )
     assert unsure["holds"] == pytest.approx((0.5 + np.arctan(steps) / np.pi).mean())
+    # Student's limit of 97.5 % is 25.5 here: each machine's order may be either.
+    assert (unsure["holds_low"], unsure["holds_high"]) == (0.0, 1.0)
     # Below the low end half of the four machines' lowest is expected, above the high end another.
     differences, errors = np.array([-6.25, 9.5 * 5 / 11 - 22, 6.5, 9.5 * 5 / 11 - 5.5]), [0.5, 1]
     errors = np.array([*errors, 1.0, 0.25])
@@ -376,6 +384,33 @@ def test_a_missed_target_lies_beyond_every_figure() -> None:
     assert intervals["high"][1] == np.inf
     assert (found["hardware_low"], found["hardware_high"]) == (-2.0, np.inf)
     assert found["holds"] == 0.5
+
+
+@pytest.mark.parametrize("effect", [0.0, 0.02, 0.3])
+@pytest.mark.parametrize("seeds", [3, 10])
+@pytest.mark.parametrize("apart", [0.0, 0.5])
+def test_intervals_of_an_order_hold_the_share_of_machines(
+    effect: float, seeds: int, apart: float
+) -> None:
+    """Machines change two settings by unlike factors, or (`apart` 0) by the same.
+
+    The order of the latter is that of their means on all machines or on none. An interval of the
+    draws alone said of equal settings, in every second study, that an order was likely.
+    """
+    rng, draws, held, said = np.random.default_rng(3), 20, [], []
+    for _ in range(100):
+        noise = 0.1 * rng.standard_normal((2, seeds)) + effect * np.array([[0.0], [1.0]])
+        off = 0.5 * rng.standard_normal(draws) + apart * rng.standard_normal((2, draws))
+        drawn = np.exp(noise[:, np.arange(draws) % seeds] + off)
+        found = hardware_differences(*tables(np.exp(noise), drawn), "time_s", "level", 0).iloc[0]
+        above = stats.norm.cdf(effect / (math.sqrt(2.0) * apart)) if apart else float(effect > 0)
+        share = above if found["difference"] > 0 else 1.0 - above
+        held.append(found["holds_low"] - 1e-9 <= share <= found["holds_high"] + 1e-9)
+        said.append(found["holds_low"] > 0.5)
+        assert found["holds_low"] <= found["holds"] <= found["holds_high"]
+
+    assert np.mean(held) >= 0.91
+    assert effect or np.mean(said) < 0.1
 
 
 def test_the_best_on_drawn_machines() -> None:
@@ -414,16 +449,19 @@ def test_intervals_and_chances_in_words() -> None:
     assert in_interval(2.0, 2.0) == "the same"
     assert in_interval(3.0, np.inf) == "3 or more"
     assert in_interval(np.nan, np.nan) == "-"
-    assert [in_probability(one, 50) for one in (1.0, 0.985, 0.9, 0.0)] == (
-        ["> 0.94", "> 0.94", "0.90 (0.78 to 0.97)", "< 0.06"]
+    assert [in_share(one, 50) for one in (1.0, 0.985, 0.9, 0.0)] == (
+        ["> 0.94", "0.98 (0.94 to 1.00)", "0.90 (0.78 to 0.97)", "< 0.06"]
     )
-    assert [in_probability(one, 2) for one in (1.0, 0.5)] == ["> 0.22", "0.50 (0.01 to 0.99)"]
+    assert [in_share(one, 2) for one in (1.0, 0.5)] == ["> 0.22", "0.50 (0.01 to 0.99)"]
+    assert in_probability(0.999, 0.412, 1.0) == "> 0.41"
+    assert in_probability(0.78, 0.0, 1.0) == "0.78 (0.00 to 1.00)"
+    assert in_probability(np.nan, np.nan, np.nan) == "-"
 
 
 def test_a_bound_of_a_share_of_draws_holds() -> None:
     """In 1000 times 20 draws of an event with probability 0.9, at most 5 % claim too much."""
     shares = np.random.default_rng(1).binomial(20, 0.9, 1000) / 20
-    texts = [in_probability(one, 20) for one in shares]
+    texts = [in_share(one, 20) for one in shares]
 
     def holds(text: str) -> bool:
         if text[0] in "<>":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from scipy import stats
 
 from simfl.study.comparisons import half_width, paired_differences, verdict
 from simfl.study.effects import first_order_indices, main_effects
+from simfl.study.levels import short_among, short_names
 from simfl.study.means import factor_names, point_means
 from simfl.study.pareto import pareto_front, study_front
 
@@ -318,6 +320,85 @@ def test_indices_of_the_ishigami_function() -> None:
     assert (indices["low"] >= 0.0).all()
 
 
+@pytest.mark.parametrize("sampler", [stats.qmc.Sobol, stats.qmc.LatinHypercube])
+@pytest.mark.parametrize(
+    ("settings", "figure", "shares"),
+    [
+        (16, lambda x: 3.0 * x[:, 0] + x[:, 1], (0.9, 0.1, 0.0)),
+        (64, lambda x: 3.0 * x[:, 0] + x[:, 1], (0.9, 0.1, 0.0)),
+        (16, lambda x: (x[:, 0] - 0.5) ** 2 + 0.21 * x[:, 1], (0.6, 0.4, 0.0)),
+        (32, lambda x: (x[:, 0] - 0.5) ** 2 + 0.21 * x[:, 1], (0.6, 0.4, 0.0)),
+        (64, lambda x: np.sin(2 * math.pi * x[:, 0]) + 0.5 * (x[:, 1] > 0.5), (0.89, 0.11, 0.0)),
+    ],
+    ids=["lines", "lines, 64", "U", "U, 32", "wave and jump"],
+)
+def test_indices_of_samples_are_those_of_the_figure(
+    sampler: type[stats.qmc.QMCEngine],
+    settings: int,
+    figure: Callable[[np.ndarray], np.ndarray],
+    shares: tuple[float, ...],
+) -> None:
+    """Also of minor keys, and of one in whose middle the figure is lowest; intervals hold them."""
+    names, found, seeds = ["a", "b", "c"], [], 3
+    for number in range(30):
+        rng = np.random.default_rng(number)
+        x = np.repeat(sampler(3, seed=number).random(settings), seeds, axis=0)
+        y = figure(x)
+        runs = table(
+            point=np.repeat(range(settings), seeds),
+            seed=[*range(seeds)] * settings,
+            **dict(zip(names, x.T, strict=True)),
+            y=y + 0.2 * y.std() * rng.standard_normal(y.size),
+        )
+        found.append(first_order_indices(runs, "y", names, sampled=names).set_index("factor"))
+
+    mean = sum(one["index"] for one in found) / len(found)
+    holds = [
+        sum(one["low"][name] - 0.01 <= share <= one["high"][name] + 0.01 for one in found)
+        for name, share in zip(names, shares, strict=True)
+    ]
+    assert mean.tolist() == pytest.approx(shares, abs=0.06)
+    assert min(holds) >= 24  # of 30: 90 % less two standard errors
+
+
+def test_levels_beside_sampled_keys_do_not_look_like_chance() -> None:
+    """Each point of a sample with each of two methods, which differ far more than the keys."""
+    x = np.repeat(stats.qmc.Sobol(2, rng=1).random(16), 4, axis=0)
+    method = np.tile([0.0, 0.0, 1.0, 1.0], 16)
+    noise = 0.01 * np.random.default_rng(0).standard_normal(64)
+    runs = table(
+        point=np.repeat(range(32), 2),
+        seed=[0, 1] * 32,
+        method=np.where(method > 0, "new", "old"),
+        a=x[:, 0],
+        b=x[:, 1],
+        y=2.0 * x[:, 0] + x[:, 1] + 10.0 * method + noise,
+    )
+
+    index = first_order_indices(runs, "y", ["method", "a", "b"], ["a", "b"]).set_index("factor")
+
+    total = 25.0 + 5.0 / 12.0
+    assert index["index"].tolist() == pytest.approx([4 / 12 / total, 1 / 12 / total], abs=2e-3)
+    assert (index["high"] - index["low"] < 0.01).all()
+
+
+def test_fewer_settings_than_terms_tell_nothing() -> None:
+    """Four settings of three keys: all of [0, 1]."""
+    x = np.repeat(stats.qmc.Sobol(3, rng=1).random(4), 2, axis=0)
+    names = ["a", "b", "c"]
+    runs = table(
+        point=np.repeat(range(4), 2),
+        seed=[0, 1] * 4,
+        **dict(zip(names, x.T, strict=True)),
+        y=x[:, 0],
+    )
+
+    found = first_order_indices(runs, "y", names, sampled=names)
+
+    assert found["index"].isna().all()
+    assert (found["low"] == 0.0).all() and (found["high"] == 1.0).all()
+
+
 def test_an_index_of_a_grid_is_as_sure_as_its_seeds_agree() -> None:
     """Seeds that say the same: an interval of width zero, however unlike the settings are."""
     runs = additive()
@@ -337,6 +418,23 @@ def test_indices_are_of_means_over_seeds() -> None:
 
     assert indices["factor"].tolist() == ["a", "b_number"]
     assert indices["settings"].tolist() == [6, 6]
+
+
+@pytest.mark.parametrize(
+    ("keys", "short"),
+    [
+        (["a.rate", "b.size"], ["rate", "size"]),
+        (["a.rate", "b.rate"], ["a.rate", "b.rate"]),
+        (["p.groups.0.link", "p.groups.1.link"], ["groups.0.link", "groups.1.link"]),
+        (["p.groups.0.link", "p.link", "a.size"], ["groups.0.link", "p.link", "size"]),
+        (["p.levels.0", "p.levels.1"], ["levels.0", "levels.1"]),
+        (["link", "p.link"], ["link", "p.link"]),
+    ],
+)
+def test_names_of_keys_are_as_short_as_tells_them_apart(keys: list[str], short: list[str]) -> None:
+    """A list's number is no name; every label of a key is that among all keys of the study."""
+    assert short_names(keys) == short
+    assert [short_among(key, keys) for key in keys] == short
 
 
 def test_factors_are_found_in_a_table() -> None:

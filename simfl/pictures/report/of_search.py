@@ -11,7 +11,7 @@ from simfl.pictures.report.page import Page
 from simfl.study.asking import MissingOptuna
 from simfl.study.best import kept_of
 from simfl.study.figure_text import in_cell
-from simfl.study.levels import short_names
+from simfl.study.levels import short_among, short_names
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
 from simfl.study.regression import axis_label
@@ -124,7 +124,12 @@ def _importances(page: Page, study: LoadedStudy, search: Search) -> None:
             (
                 f"{figure}: which key mattered",
                 charts.bars(
-                    {"importance": (short_names(_list(rows["key"])), _list(rows["importance"]))},
+                    {
+                        "importance": (
+                            [short_among(one, list(search.over)) for one in rows["key"]],
+                            _list(rows["importance"]),
+                        )
+                    },
                     "share of the variance explained (1)",
                     "",
                     sideways=True,

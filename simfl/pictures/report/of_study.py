@@ -37,6 +37,7 @@ from simfl.study.figure_text import (
 )
 from simfl.study.figures import with_unit
 from simfl.study.hardware import (
+    HOLDS,
     PROBABILITIES,
     hardware_best,
     hardware_differences,
@@ -44,8 +45,9 @@ from simfl.study.hardware import (
     hardware_sentences,
     in_interval,
     in_probability,
+    in_share,
 )
-from simfl.study.levels import as_text, level, short_names
+from simfl.study.levels import as_text, level, short_among, short_names
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means, setting_names, told_apart, with_completed
 from simfl.study.pareto import on_front, unranked
@@ -285,7 +287,7 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
                 if study.draws
                 else paired_differences(runs, *asked)
             )
-            title = f"{metric}: {short_names([one.factor])[0]} against {baseline}"
+            title = f"{metric}: {short_among(one.factor, study.factors)} against {baseline}"
             verdicts.append(multiple_comparisons.Compared(metric, str(baseline), found))
             axis = f"difference in {axis_label(study.table, metric)}"
             if found["difference"].notna().any():
@@ -345,7 +347,7 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
 def _over_hardware(row: Row) -> tuple[str, str]:
     """The range of a difference on drawn machines, and the probability of its sign."""
     interval = in_interval(row["hardware_low"], row["hardware_high"])
-    return interval, in_probability(row["holds"], row["draws"])
+    return interval, in_probability(*(row[name] for name in HOLDS))
 
 
 def _of_target(row: Row) -> tuple[str, str, str]:
@@ -433,7 +435,7 @@ def _best(page: Page, study: LoadedStudy) -> None:
                 kept_of(one),
                 in_cell(one, asked.figure),
                 one["against_best"] or "–",
-                *(in_probability(one[name], one["draws"]) for name in chances),
+                *(in_share(one[name], one["draws"]) for name in chances),
             )
             for one in told_apart(found, study.factors).to_dict("records")
         ],
@@ -448,7 +450,8 @@ def _effects(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
         effects = main_effects(study.table, metric, levelled, within=study.sampled)
         if len(levelled) > 1 and len(effects):
             names = [
-                f"{short_names([str(row.factor)])[0]} = {row.level}" for row in effects.itertuples()
+                f"{short_among(str(row.factor), study.factors)} = {row.level}"
+                for row in effects.itertuples()
             ]
             axis = f"effect on {axis_label(study.table, metric)}"
             low, high = effects["effect"] - effects["ci"], effects["effect"] + effects["ci"]
@@ -492,7 +495,9 @@ def _indices(study: LoadedStudy, metric: str, reasons: list[str]) -> tuple[str, 
         found = first_order_indices(study.table, metric, study.factors, study.sampled)
         found = found.dropna(subset="index")
         found["index"] = found["index"].map(as_share)
-        return "first-order Sobol indices", found.assign(name=short_names(_list(found["factor"])))
+        return "first-order Sobol indices", found.assign(
+            name=[short_among(one, study.factors) for one in found["factor"]]
+        )
     title = "first-order and total Sobol indices"
     try:
         found = sobol_indices(study.table, metric, study.factors)
@@ -502,10 +507,13 @@ def _indices(study: LoadedStudy, metric: str, reasons: list[str]) -> tuple[str, 
     reasons += left_to_chance(study.table, metric) if len(found) else []
     kinds = {"first_order": ("first", "first order"), "total": ("total", "total")}
     rows = [
-        (f"{name}, {words}", one[kind], one[f"{short}_low"], one[f"{short}_high"])
-        for name, one in zip(
-            short_names(_list(found["factor"])), found.to_dict("records"), strict=True
+        (
+            f"{short_among(one['factor'], study.factors)}, {words}",
+            one[kind],
+            one[f"{short}_low"],
+            one[f"{short}_high"],
         )
+        for one in found.to_dict("records")
         for kind, (short, words) in kinds.items()
     ]
     return title, pd.DataFrame(rows, columns=["name", "index", "low", "high"])
