@@ -54,7 +54,7 @@ from simfl.study.loaded import LoadedStudy
 from simfl.study.means import levels_told_apart, point_means, told_apart
 from simfl.study.multiple_comparisons import Compared
 from simfl.study.pareto import study_front, unranked
-from simfl.study.sensitivity import sobol_indices
+from simfl.study.sensitivity import of_few_rows, sobol_indices
 from simfl.study.studyfile import Best, Study
 from simfl.study.targets import is_known
 from simfl.study.warned import warning_kinds
@@ -179,7 +179,8 @@ def _absent(study: Study, loaded: LoadedStudy) -> Iterator[Shown]:
     best = (asked.best.figure, *asked.best.subject_to) if asked.best else ()
     sought = loaded.search.figures if loaded.search is not None else ()
     wanted = dict.fromkeys((*asked.figures, *asked.pareto, *best, *sought))
-    absent = [name for name in wanted if not is_known(loaded.table, name)]
+    unasked = () if "metrics" in asked.model_fields_set else asked.metrics
+    absent = [name for name in wanted if name not in unasked and not is_known(loaded.table, name)]
     if absent:
         yield f"no run has the figure {', '.join(absent)}"
 
@@ -379,7 +380,7 @@ def _sobol_indices(runs: pd.DataFrame, metrics: list[str], factors: list[str]) -
             [
                 metric,
                 short_among(one["factor"], factors),
-                *(_share(one[column]) for column in found.columns[1:]),
+                *(_share(as_share(one[column])) for column in found.columns[1:]),
             ]
             for one in found.to_dict("records")
         ]
@@ -387,6 +388,7 @@ def _sobol_indices(runs: pd.DataFrame, metrics: list[str], factors: list[str]) -
         title = "first-order and total Sobol indices and 90 % intervals"
         columns = ["first", "from", "to", "total", "from", "to"]
         yield FigureTable(title, ["figure", "factor"], columns, rows)
+        yield from of_few_rows(runs, factors)
     yield from chance
 
 

@@ -12,7 +12,8 @@ from simfl.study.targets import column_name
 
 SEEDS = 5
 """The number of seeds: the scenario's own and those after it."""
-FIGURES = ("accuracy", "loss", "time_s", "energy_j", "client_energy_j", "bytes")
+LEARNED = ("accuracy", "loss")
+FIGURES = ("time_s", "energy_j", "client_energy_j", "bytes")
 
 
 def is_a_scenario(content: Mapping[str, Any], of_a_study: Collection[str]) -> bool:
@@ -44,9 +45,15 @@ def study_of(scenario: Source, overrides: Sequence[str]) -> Source:
         "name": f"{content.get('name') or Path(scenario.file).stem}_error_bars",
         "scenario": Path(scenario.file).name,
         "seeds": list(range(first, first + SEEDS)),
-        "questions": {"metrics": [*FIGURES, *asked]},
+        "questions": {"metrics": [*(LEARNED if _learns(content) else ()), *FIGURES, *asked]},
     }
     return Source(scenario.file, scenario.base_dir, study)
+
+
+def _learns(content: Mapping[str, Any]) -> bool:
+    """Whether a scenario does more than time its clients."""
+    algorithm = content.get("algorithm")
+    return (algorithm.get("name") if isinstance(algorithm, Mapping) else algorithm) != "none"
 
 
 def _is_number(value: Any) -> bool:

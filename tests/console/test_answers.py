@@ -225,6 +225,11 @@ def test_a_figure_that_no_run_has_is_told_in_one_line(
     assert said.count("accuracy") == 1
     assert "no run has the figure accuracy" in said and "time_s" in said
 
+    answers.print_answers(
+        Study.model_validate(one.study.content | {"questions": {}}), one.collect()
+    )
+    assert "accuracy" not in capsys.readouterr().out  # nobody asked for it
+
 
 def test_a_study_of_which_all_runs_diverged_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

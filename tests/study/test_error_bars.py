@@ -55,6 +55,17 @@ def cells(printed: str) -> dict[str, list[str]]:
     return {first.strip(): [cell.strip() for cell in rest] for first, *rest in rows}
 
 
+@pytest.mark.parametrize("algorithm", ["none", {"name": "none", "local": {"epochs": 1}}, "fedavg"])
+def test_a_run_that_learns_nothing_has_no_accuracy_to_ask_for(
+    tmp_path: Path, algorithm: object
+) -> None:
+    """Nobody asked for it."""
+    study = Study.from_yaml(written(tmp_path, algorithm=algorithm))
+
+    assert ("accuracy" in study.questions.metrics) == (algorithm == "fedavg")
+    assert "time_s" in study.questions.metrics
+
+
 def test_a_scenario_alone_is_repeated_with_its_seed_and_the_four_after_it(tmp_path: Path) -> None:
     """Under a name of its own, and asked for its main figures."""
     study = Study.from_yaml(written(tmp_path))

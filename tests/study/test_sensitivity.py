@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -117,7 +118,11 @@ def test_both_indices_stand_in_the_terminal_and_on_the_page(
         console = Console(record=True, width=120)
         monkeypatch.setattr(answers, "Terminal", lambda console=console: console)
         answers.print_answers(Study.model_validate(content), study)
-        assert words in console.export_text()
+        printed = console.export_text(clear=False)
+        assert words in printed
+        assert ("indices of 4 rows of Saltelli's design are rough" in printed) == (table is runs)
+        indices = re.findall(r"│ (-?\d\.\d\d)(?= │)", printed)
+        assert all(0.0 <= float(one) <= 1.0 for one in indices) and bool(indices) == (table is runs)
         assert words in Parsed(report_study(study, tmp_path / "report.html")).text
 
 

@@ -52,7 +52,7 @@ from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means, setting_names, told_apart, with_completed
 from simfl.study.pareto import on_front, unranked
 from simfl.study.regression import axis_label
-from simfl.study.sensitivity import sobol_indices
+from simfl.study.sensitivity import of_few_rows, sobol_indices
 from simfl.study.warned import warning_kinds
 
 LONG_NAME = 32
@@ -504,14 +504,15 @@ def _indices(study: LoadedStudy, metric: str, reasons: list[str]) -> tuple[str, 
     except ValueError as error:
         reasons.append(f"Sobol indices of {metric} are not computed: {error}")
         return title, pd.DataFrame()
-    reasons += left_to_chance(study.table, metric) if len(found) else []
+    if len(found):
+        few = of_few_rows(study.table, study.factors)
+        reasons += [one for one in few if one not in reasons]
+        reasons += left_to_chance(study.table, metric)
     kinds = {"first_order": ("first", "first order"), "total": ("total", "total")}
     rows = [
         (
             f"{short_among(one['factor'], study.factors)}, {words}",
-            one[kind],
-            one[f"{short}_low"],
-            one[f"{short}_high"],
+            *(as_share(one[column]) for column in (kind, f"{short}_low", f"{short}_high")),
         )
         for one in found.to_dict("records")
         for kind, (short, words) in kinds.items()
