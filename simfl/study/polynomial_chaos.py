@@ -60,10 +60,9 @@ def explained_by_each(
 
 
 def _polynomials(key: FloatArray, degree: int) -> FloatArray:
-    """Legendre polynomials of a key's ranks, (settings, degree) or one fewer than its values."""
+    """Legendre polynomials of a key's ranks, (settings, degree)."""
     ranks = 2.0 * (stats.rankdata(key) - 0.5) / key.size - 1.0
-    highest = min(degree, np.unique(key).size - 1)
-    values = legendre.legvander(ranks, highest)[:, 1:] * np.sqrt(2 * np.arange(1, highest + 1) + 1)
+    values = legendre.legvander(ranks, degree)[:, 1:]
     centred: FloatArray = values - values.mean(axis=0)
     return centred
 

@@ -353,6 +353,17 @@ def test_differences_and_chances_by_hand() -> None:
     assert unsure["holds"] == pytest.approx((0.5 + np.arctan(steps) / np.pi).mean())
     # Student's limit of 97.5 % is 25.5 here: each machine's order may be either.
     assert (unsure["holds_low"], unsure["holds_high"]) == (0.0, 1.0)
+    # Where no end of the seeds' interval changes an order, few machines are the only doubt left.
+    sure = hardware_differences(
+        *tables(
+            np.array([[10.0, 12.0], [5.0, 6.01]]), np.array([[10.0, 12.0, 20.0], [5.0, 6, 10]])
+        ),
+        "time_s",
+        "level",
+        0,
+    ).iloc[0]
+    assert sure["holds"] == pytest.approx(1.0, abs=0.05)
+    assert (sure["holds_low"], sure["holds_high"]) == pytest.approx((0.025 ** (1 / 3), 1.0))
     # Below the low end half of the four machines' lowest is expected, above the high end another.
     differences, errors = np.array([-6.25, 9.5 * 5 / 11 - 22, 6.5, 9.5 * 5 / 11 - 5.5]), [0.5, 1]
     errors = np.array([*errors, 1.0, 0.25])
@@ -454,6 +465,7 @@ def test_intervals_and_chances_in_words() -> None:
     )
     assert [in_share(one, 2) for one in (1.0, 0.5)] == ["> 0.22", "0.50 (0.01 to 0.99)"]
     assert in_probability(0.999, 0.412, 1.0) == "> 0.41"
+    assert in_probability(0.998, 0.412, 0.996) == "1.00 (0.41 to 1.00)"
     assert in_probability(0.78, 0.0, 1.0) == "0.78 (0.00 to 1.00)"
     assert in_probability(np.nan, np.nan, np.nan) == "-"
 

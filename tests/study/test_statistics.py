@@ -15,6 +15,7 @@ from simfl.study.effects import first_order_indices, main_effects
 from simfl.study.levels import short_among, short_names
 from simfl.study.means import factor_names, point_means
 from simfl.study.pareto import pareto_front, study_front
+from simfl.study.polynomial_chaos import explained_by_each
 
 
 def table(**columns: object) -> pd.DataFrame:
@@ -382,6 +383,29 @@ def test_levels_beside_sampled_keys_do_not_look_like_chance() -> None:
     assert (index["high"] - index["low"] < 0.01).all()
 
 
+def test_seeds_are_no_part_of_a_sampled_keys_share() -> None:
+    """One key explains all that seeds do not, half of the variance of means of two; of integers."""
+    found = []
+    for number in range(60):
+        rng = np.random.default_rng(number)
+        unit = stats.qmc.LatinHypercube(2, rng=rng).random(24)
+        x = np.repeat(np.column_stack([np.floor(4 * unit[:, 0]), unit[:, 1]]), 2, axis=0)
+        means = np.array([0.0, 3.0, -3.0, 2.0])[x[:, 0].astype(int)]
+        y = means + math.sqrt(2.0) * means.std() * rng.standard_normal(48)
+        runs = table(point=np.repeat(range(24), 2), seed=[0, 1] * 24, a=x[:, 0], b=x[:, 1], y=y)
+        found.append(first_order_indices(runs, "y", ["a", "b"], ["a", "b"])["index"].to_numpy())
+
+    assert np.nanmedian(found, axis=0) == pytest.approx([1.0, 0.0], abs=0.12)
+
+
+def test_where_all_may_be_noise_no_key_has_a_share() -> None:
+    """The seeds leave more variance than there is."""
+    key, values = np.arange(8.0), np.array([1.0, 0, 1, 0, 1, 0, 1, 0])
+
+    assert np.isnan(explained_by_each(values, [key], [], noise=0.3)).all()
+    assert np.isfinite(explained_by_each(values, [key], [], noise=0.2)).all()
+
+
 def test_fewer_settings_than_terms_tell_nothing() -> None:
     """Four settings of three keys: all of [0, 1]."""
     x = np.repeat(stats.qmc.Sobol(3, rng=1).random(4), 2, axis=0)
@@ -429,6 +453,7 @@ def test_indices_are_of_means_over_seeds() -> None:
         (["p.groups.0.link", "p.link", "a.size"], ["groups.0.link", "p.link", "size"]),
         (["p.levels.0", "p.levels.1"], ["levels.0", "levels.1"]),
         (["link", "p.link"], ["link", "p.link"]),
+        (["a.my_rate", "b.rate"], ["my_rate", "rate"]),
     ],
 )
 def test_names_of_keys_are_as_short_as_tells_them_apart(keys: list[str], short: list[str]) -> None:
