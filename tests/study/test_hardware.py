@@ -356,7 +356,7 @@ def test_differences_and_chances_by_hand() -> None:
     # Where no end of the seeds' interval changes an order, few machines are the only doubt left.
     sure = hardware_differences(
         *tables(
-            np.array([[10.0, 12.0], [5.0, 6.01]]), np.array([[10.0, 12.0, 20.0], [5.0, 6, 10]])
+            np.array([[10.0, 12.0], [5.0, 7.01]]), np.array([[10.0, 12.0, 20.0], [5.0, 7, 10]])
         ),
         "time_s",
         "level",
