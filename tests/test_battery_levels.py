@@ -14,7 +14,9 @@ import simfl
 from simfl.assembly.assemble import outlined
 from simfl.protocols.clock import Stalled
 from simfl.runs.battery_levels import battery_levels
+from simfl.runs.summary import main_figures
 from simfl.scenario.scenario import Scenario
+from simfl.study.rows import row
 from simfl.system.battery import Batteries
 from tests.protocols.faults import faulty
 from tests.protocols.test_hand_timeline import PROFILES, SCENARIO
@@ -173,3 +175,31 @@ def test_a_log_of_rounds_tells_how_batteries_began(tmp_path: Path) -> None:
     phones = run.clients.query("device == 'phone_high_sd865'")["client"]
     assert levels["client"].tolist() == phones.tolist()
     assert (levels["time_s"] == 0.0).all()
+
+
+@pytest.mark.parametrize("batteries", [EMPTYING, CHARGED, HARVESTING, None])
+def test_figures_of_a_run_are_those_of_its_levels(
+    tmp_path: Path, batteries: dict[str, Any] | None
+) -> None:
+    """At the end of the run, also of clients that are off or at work; none on mains power."""
+    population = PHONES | ({} if batteries is None else {"batteries": batteries})
+    with suppress(Stalled):
+        simfl.run(faulty("asynchronous", versions=40, **population), tmp_path / "run")
+    run = simfl.load_run(tmp_path / "run")
+
+    names = ("battery_level", "lowest_battery_level", "emptied_clients")
+    found = [run.manifest.get(name) for name in names]
+    summary = dict(main_figures(run.manifest, None))
+    if batteries is None:
+        assert found == [None] * 3 and "batteries at the end" not in summary
+        return
+    levels = battery_levels(run)
+    last = levels.loc[levels.groupby("client")["time_s"].idxmax()]
+    emptied = run.events.loc[
+        (run.events["kind"] == "battery_empty") | (run.events["unmet_j"] > 0), "client"
+    ].nunique()
+    assert last["time_s"].to_numpy() == pytest.approx(run.manifest["horizon_s"])
+    assert found == [pytest.approx(last["level"].mean()), last["level"].min(), emptied]
+    assert summary["batteries at the end"].endswith(f", {emptied} ran empty")
+    figures = row(run, {})
+    assert [figures[name] for name in names] == found

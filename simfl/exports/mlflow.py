@@ -43,6 +43,9 @@ TOTALS = (
     "merged_updates",
     "wasted_rounds",
     "wasted_active_j",
+    "battery_level",
+    "lowest_battery_level",
+    "emptied_clients",
 )
 """Figures of the manifest that become `total_...`: a curve ends at the last version, but work in
 progress has cost something by the end of the run.

@@ -63,6 +63,22 @@ def battery_levels(run: LoadedRun) -> pd.DataFrame:
     return whole.sort_values(["client", "time_s"], ignore_index=True)
 
 
+def battery_figures(run: LoadedRun) -> dict[str, float]:
+    """Figures of the manifest: the mean and the lowest level at the end, and how many ran empty.
+
+    None if all clients are on mains power.
+    """
+    by_client = battery_levels(run).groupby("client")["level"]
+    if not len(by_client):
+        return {}
+    at_end = by_client.last()
+    return {
+        "battery_level": float(at_end.mean()),
+        "lowest_battery_level": float(at_end.min()),
+        "emptied_clients": int((by_client.min() <= _NOTHING).sum()),
+    }
+
+
 _ROW = ["client", "kind", "start_s", "time_s", "duration_s", "energy_j", "unmet_j"]
 
 

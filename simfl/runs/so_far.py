@@ -27,6 +27,9 @@ OF_THE_END = (
     "client_rounds",
     "wasted_rounds",
     "wasted_active_j",
+    "battery_level",
+    "lowest_battery_level",
+    "emptied_clients",
 )
 """Figures of the manifest that are not known of the last version."""
 

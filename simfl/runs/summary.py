@@ -31,6 +31,7 @@ def main_figures(
         ("  of servers", quantity(manifest["server_energy_j"], "J")),
         ("  of the network", quantity(manifest["network_energy_j"], "J")),
         *footprint(manifest),
+        *batteries(manifest),
         *wasted(manifest),
         ("bytes over all links", quantity(manifest["bytes"], "B") + in_vain(manifest)),
         *over_the_backhaul(manifest),
@@ -52,6 +53,17 @@ def wasted(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     if not math.isnan(joules):
         told += f", {quantity(joules, 'J')} beyond idle power"
     return [("client rounds in vain", told)]
+
+
+def batteries(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Label and figure of batteries, if clients have some."""
+    if "battery_level" not in manifest:
+        return []
+    told = (
+        f"{manifest['battery_level']:.1%} on average, the lowest"
+        f" {manifest['lowest_battery_level']:.1%}, {manifest['emptied_clients']} ran empty"
+    )
+    return [("batteries at the end", told)]
 
 
 def footprint(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:

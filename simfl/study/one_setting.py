@@ -41,6 +41,8 @@ def study_of(scenario: Source, overrides: Sequence[str]) -> Source:
     population = content.get("population")
     if isinstance(population, Mapping) and population.get("region") is not None:
         asked = ["carbon_gco2", *asked]
+    if isinstance(population, Mapping) and population.get("batteries") is not None:
+        asked = ["battery_level", "lowest_battery_level", *asked]
     study = {
         "name": f"{content.get('name') or Path(scenario.file).stem}_error_bars",
         "scenario": Path(scenario.file).name,

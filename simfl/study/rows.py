@@ -14,6 +14,7 @@ from simfl.runs.so_far import manifest_so_far, so_far
 from simfl.study.comparable import caveat_columns
 from simfl.study.warned import warning_columns
 
+OF_BATTERIES = ("battery_level", "lowest_battery_level", "emptied_clients")
 OF_CLIENT_ROUNDS = ("client_rounds", "wasted_rounds", "wasted_active_j")
 """Figures of the manifest about client rounds; NaN for a run that has not come to its end."""
 
@@ -52,6 +53,7 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
         "server_energy_j": manifest["server_energy_j"],
         "carbon_gco2": manifest.get("carbon_gco2", math.nan),
         "electricity_cost": manifest.get("electricity_cost", math.nan),
+        **{name: manifest.get(name, math.nan) for name in OF_BATTERIES},
         "bytes": manifest["bytes"],
         "backhaul_bytes": manifest.get("backhaul_bytes", math.nan),
         "latency_cv": float(between_s.std() / between_s.mean()) if len(between_s) > 1 else math.nan,

@@ -144,7 +144,7 @@ ROOMS = {
     "runs.recorder": _room(
         "protocols provenance.journal provenance.snapshots assembly.kept_state"
         " assembly.shared_generators assembly.simulation runs.misleading_measures"
-        " runs.warning_rules runs.outcome runs.runfolder runs.files",
+        " runs.warning_rules runs.outcome runs.runfolder runs.files runs.battery_levels",
     ),
     "runs.execution": _room(
         f"{_BELOW_ASSEMBLY} assembly.assemble assembly.checks assembly.simulation"

@@ -19,7 +19,7 @@ from simfl.pictures.report.page import Page, shown
 from simfl.pictures.report.timeline import timeline
 from simfl.runs.runfolder import LoadedRun, edge_servers
 from simfl.runs.so_far import so_far
-from simfl.runs.summary import footprint, over_the_backhaul, wasted
+from simfl.runs.summary import batteries, footprint, over_the_backhaul, wasted
 from simfl.study.figures import with_unit
 from simfl.study.reliability import reliability_sentences
 
@@ -137,6 +137,7 @@ def what_ran(run: LoadedRun) -> list[tuple[str, str]]:
             f"{manifest['server_energy_j']:.4g} J, {manifest['network_energy_j']:.4g} J",
         ),
         *footprint(manifest),
+        *batteries(manifest),
         *wasted(manifest),
         ("bytes over all links", f"{manifest['bytes']:.4g} B{in_vain(manifest)}"),
         *over_the_backhaul(manifest),
