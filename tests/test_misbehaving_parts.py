@@ -17,6 +17,7 @@ from simfl.assembly.assemble import assemble
 from simfl.cli.app import app
 from simfl.common.contract import PartMisbehaves
 from simfl.runs.files import FolderInUse
+from simfl.runs.warning_rules import foreseen
 from simfl.scenario.yaml_source.error import ScenarioError
 from tests.small import SMALL, final_weights, simulated, small
 
@@ -45,6 +46,15 @@ class NoFigure(Measure):
 class Listed(Measure):
     def compute(self, run): return {"found": [1, 2]}
 
+@dataclass(frozen=True)
+class NoGradient(Algorithm):
+    def loss(self, parameters, batch): return super().loss(parameters, batch).detach()
+@dataclass(frozen=True)
+class Unheard(Algorithm):
+    min_update = 3
+    helper = 1
+    def agregate(self, state, updates, evaluator): return state
+    def _aggregate(self): return None
 @dataclass(frozen=True)
 class Paid(Algorithm):
     def price(self, network, client, version): return Price(-1, 10)
@@ -342,6 +352,28 @@ def test_a_part_that_raises_or_leaves_closes_the_run(own, tmp_path, name, said):
     assert stderr.splitlines()[-1].endswith(f"own.py:{line} {said}")
     assert manifest["status"] == "failed"
     assert said in manifest["reason"]
+
+
+def test_a_loss_without_a_gradient_is_refused(own):
+    """In one line, instead of torch's."""
+    with pytest.raises(PartMisbehaves, match=r"in NoGradient\.loss gave a loss without a gradient"):
+        simulated(small(algorithm=own("NoGradient")))
+
+
+def test_names_that_are_nearly_those_of_a_method_are_told(own):
+    """Nothing would call them; other names, and private ones, are helpers."""
+    own_class, shipped = (
+        [one for one in foreseen(assemble(small(algorithm=name))) if one.kind == "perhaps_misspelt"]
+        for name in (own("Unheard"), "fedavg")
+    )
+
+    assert not shipped
+    (said,) = own_class
+    assert said.count == 2
+    assert said.message == (
+        "Unheard.agregate is nothing of Algorithm: did you mean aggregate?"
+        " Unheard.min_update is nothing of Algorithm: did you mean min_updates?"
+    )
 
 
 def test_a_protocol_that_raises_is_named(own, tmp_path):

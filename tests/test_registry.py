@@ -203,6 +203,12 @@ def test_a_users_module_class_is_a_partial_over_its_own_arguments(tmp_path: Path
         ("json:JSONDecoder", "accepted: a subclass of simfl.plugins.Algorithm"),
         ("half.py:Half", "which does not define more"),
         ("untyped.py:Untyped", "whose fields cannot be read"),
+        ("mistaken.py:Plain", "'Plain', no dataclass, which annotates 'mu'"),
+        ("mistaken.py:Both", "(mu: '> 0, < 1' is no bound, such as"),
+        ("mistaken.py:Turned", "(mu: '=> 0' is no bound"),
+        ("mistaken.py:Described", "(mu: '>1 overshoots' is no bound"),
+        ("mistaken.py:Halved", "(mu: the bound '>= 0.5' does not fit its type"),
+        ("mistaken.py:Text", "(mu: the bound '> 0' does not fit its type"),
         (
             "fedavgg",
             "unknown name 'fedavgg', did you mean 'fedavg'? accepted: afl,",
@@ -225,6 +231,22 @@ def test_a_name_that_leads_nowhere(name: str, words: str, tmp_path: Path) -> Non
     (tmp_path / "untyped.py").write_text(
         f"{base}from dataclasses import dataclass\n"
         "@dataclass(frozen=True)\nclass Untyped(Algorithm):\n    x: NoSuchType = None\n"
+    )
+    annotated = {
+        "Both": 'float, "> 0, < 1"',
+        "Turned": 'float, "=> 0"',
+        "Described": 'float, ">1 overshoots"',
+        "Halved": 'int, ">= 0.5"',
+        "Text": 'str, "> 0"',
+    }
+    classes = "".join(
+        f"@dataclass(frozen=True)\nclass {one}(Algorithm):\n    mu: Annotated[{of}] = 1\n"
+        for one, of in annotated.items()
+    )
+    (tmp_path / "mistaken.py").write_text(
+        f"{base}from dataclasses import dataclass\nfrom typing import Annotated, ClassVar\n"
+        "class Plain(Algorithm):\n    seen: ClassVar[int] = 0\n    mu: float = 0.1\n"
+        f"{classes}"
     )
     with pytest.raises(ScenarioError) as caught:
         registry.build("algorithms", name, place(tmp_path, "algorithm"))

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 from torch.autograd import grad
 
@@ -445,6 +446,13 @@ class AskedLoss:
             found = tuple(losses.shape) if isinstance(losses, Tensor) else losses
             jobs = tuple(batch.valid.shape[:1])
             raise misbehaves(self.algorithm, "loss", found, f"a tensor of shape {jobs}")
+        wanted = torch.is_grad_enabled() and any(one.requires_grad for one in parameters.values())
+        if wanted and not losses.requires_grad:
+            found = "a loss without a gradient (detached, or computed under torch.no_grad)"
+            raise PartMisbehaves(
+                f"{named(self.algorithm, 'loss')} gave {found}, accepted: one that depends on the"
+                " parameters"
+            )
         if _marks(held) != before:
             raise _changed_in_place(self.algorithm, "loss")
         return losses

@@ -16,6 +16,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from simfl.assembly.own_names import annotated_without_fields
 from simfl.common.contract import is_users_own
 from simfl.common.part_name import part_name
 from simfl.common.suggestion import nearest
@@ -422,6 +423,10 @@ def _adapter(kind: str, part_class: type, where: KeyPath) -> Any:
     supplied: tuple[str, ...] = ()
     if not issubclass(part_class, import_class(KINDS[kind].base, Path())):
         construct, supplied = partial(partial, part_class), KINDS[kind].supplied
+    elif is_users_own(part_class) and (names := annotated_without_fields(part_class)):
+        found = f"the class {part_class.__name__!r}, no dataclass, which annotates {names[0]!r}"
+        accepted = "a class with @dataclass(frozen=True) above it, whose keys are its fields"
+        raise where.child("name").error(found, accepted)
     try:
         return adapter(part_class, construct, supplied)
     except (NameError, TypeError) as error:

@@ -225,6 +225,14 @@ ADVICE = {
         "times of day are those of the day on which the run begins, and later ones are said in"
         " seconds after its midnight; or an earlier population.start_time"
     ),
+    "perhaps_misspelt": (
+        "rename it, since simfl never calls it; a helper of your own may have any other name, such"
+        " as one that begins with an underscore"
+    ),
+    "ended_by_itself": (
+        "its figures are of fewer versions or less time than those of runs that reach their stop:"
+        " let `process` go on until `publish` returns True"
+    ),
     "in_step": (
         "how many clients are present then varies more than among as many real ones: use a trace of"
         " more clients, fewer clients, or availability: {name: renewal, ...} with the trace's means"

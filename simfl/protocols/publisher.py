@@ -60,8 +60,14 @@ class Publisher:
         """Publishes a new global version; returns whether the run ends with it.
 
         `participants` are the clients behind it, each once; `staleness` is that of each merged
-        update (of a client or an edge server), or one number for all.
+        update (of a client or an edge server), or one number for all. Raises ValueError after the
+        version with which the run ended, and for what an own protocol may not publish.
         """
+        if self.publications.reason is not None:
+            raise ValueError(
+                f"publish: found version {ref.version}, accepted: none after the run's end"
+                f" ({self.publications.reason}); a protocol returns when publish returns True"
+            )
         round_number = whole("round_number", round_number)
         participants = whole("participants", participants)
         late = self._checked(ref, participants, versions_late(staleness))

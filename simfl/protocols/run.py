@@ -84,6 +84,7 @@ class Run:
             members.edge_examples,
             setting.declared.takes_stale_updates,
         )
+        self._expects = False
         self._stall_guard = StallGuard()
         seen = self.observations
         dispatcher = Dispatcher(world, log, clock, presence, self._servers, fates)
@@ -239,6 +240,8 @@ class Run:
     ) -> None:
         """Sets the servers' prior for a dispatch of `edge_rounds` rounds, before the start.
 
+        Decisions see it in their view: nominal cycles and durations. A protocol that does not call
+        this has the prior of a flat server's rounds, from its first selection or dispatch on.
         With `concurrency`, the edge servers in flight, the log has whether each of them can get the
         participation that the scheduling rule owes it; if not, the manifest warns. `in_flight` is
         the number of clients in flight of a flat server that dispatches them one by one.
@@ -256,6 +259,7 @@ class Run:
         def together(clients: int) -> int:
             return min(in_flight or wanted(clients), clients)
 
+        self._expects = True
         expected = expectations(plain_rounds, edge_rounds, together)
         self.observations.expect(expected)
         if expected.detail is not None:
@@ -289,6 +293,8 @@ class Run:
         if it gave up and no client of any server will ever be available.
         """
         server = ServerId.of(edge)
+        if not self._expects:
+            self.expect(ref)
         chosen, detail = yield from self._selecting.choose(
             ref,
             clients,
@@ -321,6 +327,8 @@ class Run:
         """
         server, chosen = ServerId.of(edge), numbers_of(clients, self.world.num_clients)
         number = whole("round_number", round_number)
+        if not self._expects:
+            self.expect(ref)
         if self._setting.declared.is_own:
             self._selecting.dispatched(chosen)
         return self._client_rounds.together(chosen, ref, number, server, patience)

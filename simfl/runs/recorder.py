@@ -12,7 +12,9 @@ from typing import Any
 from simfl.assembly.kept_state import KeptState
 from simfl.assembly.shared_generators import SharedGenerators
 from simfl.assembly.simulation import Simulation
+from simfl.common.contract import is_users_own
 from simfl.common.notices import Notice, befallen, carried, notice
+from simfl.common.part_name import part_name
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.run import Run
 from simfl.provenance.journal import Journal
@@ -81,6 +83,13 @@ class Recorder:
         if self._simulation.parts[("population",)].build_batteries(self._simulation.world):
             self._manifest |= battery_figures(loaded)
         self._manifest["measures"] = self._simulation.measured(loaded, weights)
+        of_events = [
+            part_name(type(one))
+            for one in self._simulation.measures
+            if is_users_own(one) and not one.learned
+        ]
+        if of_events:
+            self._manifest["measures_of_events"] = of_events
         self._noticed += misleading_figures(loaded, self._manifest["measures"])
 
     def close(self, one: Run, status: str, reason: str | None) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 import numpy as np
 
+from simfl.assembly.own_names import perhaps_misspelt
 from simfl.assembly.simulation import Simulation
 from simfl.common.contract import is_users_own
 from simfl.common.notices import Notice, notice
@@ -92,6 +93,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         beyond_calibration,
         undeclared_work,
         _unread,
+        _perhaps_misspelt,
         _sized_only,
         _larger_messages,
         _out_of_memory,
@@ -123,6 +125,7 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
     """Warnings about a run that has ended."""
     rules: tuple[Callable[[Simulation, Run], Iterator[Notice]], ...] = (
         _no_version,
+        _ended_by_itself,
         _unevaluated_end,
         target_missed,
         target_at_once,
@@ -171,6 +174,19 @@ def kept_between(names: Collection[str]) -> list[Notice]:
     return [notice("kept_state", message, len(names))]
 
 
+def _ended_by_itself(simulation: Simulation, one: Run) -> Iterator[Notice]:
+    """A user's own protocol returned before its stop."""
+    limit_s = simulation.scenario.stop.time_s
+    in_time = limit_s is None or one.clock.now_s < limit_s
+    if is_users_own(simulation.protocol) and one.publications.reason is None and in_time:
+        versions = len(one.publications.rounds)
+        message = (
+            f"{called(simulation.protocol)} returned after {versions} versions, at"
+            f" {one.clock.now_s:.4g} s, before anything in stop was reached"
+        )
+        yield notice("ended_by_itself", message)
+
+
 def _unread(simulation: Simulation) -> list[Notice]:
     """Keys of the scenario that have no effect."""
     keys = simulation.unread_keys
@@ -179,6 +195,16 @@ def _unread(simulation: Simulation) -> list[Notice]:
     (first, reason), others = keys[0], len(keys) - 1
     more = f"; {others} more are unread (`simfl validate` lists them)" if others else ""
     return [notice("unread_keys", f"nothing reads {first}: {reason}{more}", len(keys))]
+
+
+def _perhaps_misspelt(simulation: Simulation) -> list[Notice]:
+    """Names in the user's own classes that are nearly those of a method or attribute."""
+    classes = {type(part) for part in simulation.parts.values() if is_users_own(part)}
+    found = sorted({one for each in classes for one in perhaps_misspelt(each)})
+    if not found:
+        return []
+    told = [f"{name} is nothing of {base}: did you mean {meant}?" for name, base, meant in found]
+    return [notice("perhaps_misspelt", " ".join(told), len(found))]
 
 
 def _sized_only(simulation: Simulation) -> list[Notice]:

@@ -73,6 +73,16 @@ def _server_place(run: LoadedRun) -> str:
     return "behind the backhaul" if "backhaul" in run.hardware else _AT_ACCESS_POINTS
 
 
+OF_EVENTS = "measures_of_events"
+"""Of the manifest, and a column of a study's table: the user's measures of events alone."""
+
+
+def _is_of_events(runs: pd.DataFrame, metric: str) -> bool:
+    """Whether a figure is of a user's own measure that says so (`Measure.learned`)."""
+    told = runs[OF_EVENTS].dropna() if OF_EVENTS in runs else ()
+    return any(metric.partition(".")[0] in one.split(", ") for one in told)
+
+
 def _is_of_test_set(metric: str) -> bool:
     """Whether a figure is about the server's test set: accuracies, losses, and targets of them."""
     return target_of(metric) is not None or metric in ("accuracy", "best_accuracy", "loss")
@@ -86,7 +96,8 @@ class Caveat:
     say. `name` stands in place of a difference or a verdict, `why` follows it. Besides the figures
     that it `concerns`, it concerns all figures of runs whose reason of ending begins with one of
     `ends` (`reason`, of several runs a line each). `is_unit`: differences within pairs of runs are
-    no figures of one kind, either, where the pairs differ so.
+    no figures of one kind, either, where the pairs differ so. `by_learning`: it concerns what is
+    learned, and so no measure of a user's own that says it is of events alone.
     """
 
     column: str
@@ -97,6 +108,7 @@ class Caveat:
     ends: tuple[str, ...] = ()
     usual: str = ""
     is_unit: bool = False
+    by_learning: bool = False
 
     def of(self, table: pd.DataFrame) -> pd.Series[str]:
         """The column; empty texts if the table has none (it is not a study's table of runs)."""
@@ -106,7 +118,7 @@ class Caveat:
 
     def touches(self, runs: pd.DataFrame, metric: str) -> bool:
         """Whether it concerns a figure of these runs."""
-        if self.concerns(metric):
+        if self.concerns(metric) and not (self.by_learning and _is_of_events(runs, metric)):
             return True
         if not self.ends or "reason" not in runs:
             return False
@@ -144,6 +156,7 @@ SIZED_ONLY = Caveat(
     concerns=is_learned,
     text=_texts_of_codecs,
     ends=_BY_WHAT_IS_LEARNED,
+    by_learning=True,
 )
 OWN_MODELS = Caveat(
     column="own_models",
@@ -192,6 +205,7 @@ CAVEATS: tuple[Caveat, ...] = (
         ends=_BY_WHAT_IS_LEARNED,
         usual="classification",
         is_unit=True,
+        by_learning=True,
     ),
 )
 """In the order in which they are checked."""
@@ -202,7 +216,8 @@ def caveat_columns(run: LoadedRun) -> dict[str, Any]:
     texts = {caveat.column: caveat.text(run) for caveat in CAVEATS}
     examples = run.manifest.get(TEST_EXAMPLES, 0)
     about_tests = {TEST_EXAMPLES: examples, BETWEEN_S: between_evaluations_s(run)}
-    return {**texts, **about_tests, SERVER_PLACE: _server_place(run)}
+    of_events = ", ".join(run.manifest.get(OF_EVENTS, ()))
+    return {**texts, **about_tests, SERVER_PLACE: _server_place(run), OF_EVENTS: of_events}
 
 
 def caveat(runs: pd.DataFrame, metric: str) -> Caveat | None:

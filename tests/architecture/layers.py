@@ -83,7 +83,8 @@ ROOMS = {
     # Parts of assembly, each in its own file: the names of parts, the partitioned data, what must
     # fit together.
     "assembly": _room(),
-    "assembly.registry": _room("scenario", "pydantic"),
+    "assembly.own_names": _room(""),
+    "assembly.registry": _room("scenario assembly.own_names", "pydantic"),
     "assembly.data_partitioning": _room("learning scenario", "numpy torch"),
     "assembly.checks": _room(
         "learning decisions algorithms protocols measures assembly.registry scenario",

@@ -53,6 +53,14 @@ class TooMuch(Staleness):
 class Brief(Protocol):
     def process(self, run):
         yield run.clock.until(1.0)
+class GoesOn(Protocol):
+    def process(self, run):
+        ref = run.begin("cloud")
+        for number in range(10):
+            chosen = yield from run.select(ref, run.all_clients, number)
+            delivered = yield from run.client_rounds(chosen, ref, number)
+            ref = yield from run.aggregate(ref, delivered, number)
+            run.publish(ref, number, participants=chosen.size, staleness=0)
 class Overlapping(Protocol):
     def process(self, run):
         ref = run.begin("cloud")
@@ -145,6 +153,30 @@ def test_a_protocol_may_end_by_itself(own, stop, tmp_path):
     assert run.manifest["status"] == "completed"
     assert run.manifest["reason"] == "the protocol ended by itself"
     assert run.manifest["horizon_s"] == 1.0
+    said = [one.message for one in run.warnings if one.kind == "ended_by_itself"]
+    assert said == ["Brief returned after 0 versions, at 1 s, before anything in stop was reached"]
+
+
+def test_a_protocol_does_not_publish_after_the_end(own):
+    """Figures of more versions would stand under the reason of the first end."""
+    with pytest.raises(ValueError, match=r"publish: found version 4, accepted: none after"):
+        simulated(small(protocol=own("GoesOn"), stop={"versions": 3}))
+
+
+@pytest.mark.parametrize("deadline_s", [0.001, 30.0])
+def test_decisions_in_an_own_protocol_know_nominal_durations(own, deadline_s, tmp_path):
+    """They are those of a flat server's rounds where the protocol does not say what it expects."""
+    population = {"groups": [{"device": "phone_high_sd865", "link": "wifi5_ac", "share": 1.0}]}
+    allocation = {"allocation": {"name": "deadline", "deadline_s": deadline_s}}
+    settings = {"population": population, "decisions": allocation, "stop": {"versions": 10}}
+    simulated(small(protocol=own("GoesOn"), **settings), tmp_path / "own")
+    simulated(small(protocol="synchronous", **settings), tmp_path / "shipped")
+
+    chosen = {}
+    for name in ("own", "shipped"):
+        events = pd.read_parquet(tmp_path / name / "events.parquet")
+        chosen[name] = events.loc[events["kind"] == "compute", "frequency_hz"].unique().tolist()
+    assert chosen["own"] == chosen["shipped"] and len(chosen["own"]) == 1
 
 
 @pytest.mark.parametrize("stop", [{"versions": 3}, {"versions": None, "time_s": 1000.0}])

@@ -12,7 +12,8 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, Required, Union
@@ -129,8 +130,12 @@ def _shape(target: type, supplied: Collection[str]) -> Any:
     fields: dict[str, Any] = {}
     for one in known:
         extra = {} if one.default is REQUIRED else {"default": plain(one.default)}
+        try:
+            plainly = _checked(one.annotation, {})
+        except TypeError as error:
+            raise TypeError(f"{one.name}: {error}") from error
         checked: Any = Annotated[
-            _checked(one.annotation, {}),
+            plainly,
             AfterValidator(partial(_within_limits, one.name)),
             Field(json_schema_extra=extra),
         ]
@@ -160,6 +165,9 @@ def _checked(annotation: Any, bounds: Mapping[str, Any]) -> Any:
         kept = [one for one in metadata if not isinstance(one, str)]
         limits = dict(limit for one in text for limit in _bound(one))
         description = " ".join(one for one in text if not list(_bound(one))) or None
+        if limits and not _is_numeric(inner, limits.values()):
+            told = ", ".join(one for one in text if list(_bound(one)))
+            raise TypeError(f"the bound {told!r} does not fit its type, {inner}")
         value = _checked(inner, {**bounds, **limits})
         if any(isinstance(one, TimeOfDay) for one in kept):
             value = _or_time_of_day(inner, value)
@@ -189,6 +197,16 @@ def _checked(annotation: Any, bounds: Mapping[str, Any]) -> Any:
         checked_arguments = tuple(one if one is ... else _checked(one, bounds) for one in arguments)
         return types.GenericAlias(origin, checked_arguments)
     return annotation
+
+
+def _is_numeric(annotation: Any, limits: Iterable[float]) -> bool:
+    """Whether a type has numbers that `limits` may bound: whole ones, if it has no others."""
+    arguments = typing.get_args(annotation)
+    if arguments:
+        return any(_is_numeric(one, limits) for one in arguments)
+    return annotation is float or (
+        annotation is int and all(isinstance(one, int) for one in limits)
+    )
 
 
 def _or_time_of_day(annotation: Any, number: Any) -> Any:
@@ -250,11 +268,19 @@ def _beside_or_below_root(text: str, info: ValidationInfo) -> Path:
 
 
 def _bound(text: str) -> Iterator[tuple[str, int | float]]:
+    """The bound that a text of an annotation is, if it is one; TypeError if it only begins so."""
+    if not text.startswith((*BOUNDS, "=")):
+        return
     for operator, name in BOUNDS.items():
         if text.startswith(operator):
-            limit = float(text.removeprefix(operator))
-            yield name, int(limit) if limit.is_integer() else limit
-            return
+            with suppress(ValueError):
+                limit = float(text.removeprefix(operator))
+                yield name, int(limit) if limit.is_integer() else limit
+                return
+    raise TypeError(
+        f"{text!r} is no bound, such as '> 0' or '<= 1': each bound is a text of its own, and a"
+        " description begins with another character"
+    )
 
 
 def plain(value: Any) -> Any:
