@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from rich.console import Console
@@ -18,11 +19,13 @@ from simfl.learning.workers import parallel
 from simfl.runs.warning_rules import foreseen
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
+from simfl.study.comparable import SIZED_ONLY, caveat
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import first_order_indices, main_effects, not_explained
 from simfl.study.loaded import load_study
 from simfl.study.means import point_means
 from simfl.study.pareto import study_front, unranked
+from simfl.study.rows import row
 from tests.small import SEMI_ASYNCHRONOUS, final_weights, largest_difference, simulated, small
 from tests.study.studies import run_here, session
 
@@ -263,6 +266,32 @@ def test_a_comparison_says_what_is_not_modelled(
         assert lines[figure].count("not modelled") == 1
     for figure in ("bytes", "time_s", "energy_j", "jain_participation"):
         assert "not modelled" not in lines[figure]
+
+
+OWN_MEASURES = """
+from typing import ClassVar
+from simfl.measures.base import Measure
+class Learned(Measure):
+    def compute(self, run): return {"rounds": float(len(run.rounds))}
+class OfEvents(Learned):
+    learned: ClassVar[bool] = False
+"""
+
+
+def test_own_measures_of_events_are_compared(tmp_path: Path) -> None:
+    """Those that say so; all others may depend on what was learned."""
+    (tmp_path / "mine.py").write_text(OWN_MEASURES)
+    measures = [f"{tmp_path}/mine.py:{name}" for name in ("Learned", "OfEvents")]
+    runs = [
+        simfl.run(through(codec, evaluate={"measures": measures}), tmp_path / f"run{number}")
+        for number, codec in enumerate(("float32", SIZES))
+    ]
+    table = pd.DataFrame([row(one, {}) for one in runs])
+
+    assert [one.manifest["measures_of_events"] for one in runs] == [["of_events"]] * 2
+    assert "measures_of_events" not in simfl.run(through(), tmp_path / "plain").manifest
+    found = {name: caveat(table, f"{name}.rounds") for name in ("learned", "of_events")}
+    assert found == {"learned": SIZED_ONLY, "of_events": None}
 
 
 GRID = {"grid": {"population.uplink_codec": ["float32", SIZES], "algorithm.local.steps": [1, 2]}}
