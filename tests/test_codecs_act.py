@@ -273,6 +273,7 @@ from typing import ClassVar
 from simfl.measures.base import Measure
 class Learned(Measure):
     def compute(self, run): return {"rounds": float(len(run.rounds))}
+class Events(Learned): pass
 class OfEvents(Learned):
     learned: ClassVar[bool] = False
 """
@@ -281,7 +282,7 @@ class OfEvents(Learned):
 def test_own_measures_of_events_are_compared(tmp_path: Path) -> None:
     """Those that say so; all others may depend on what was learned."""
     (tmp_path / "mine.py").write_text(OWN_MEASURES)
-    measures = [f"{tmp_path}/mine.py:{name}" for name in ("Learned", "OfEvents")]
+    measures = [f"{tmp_path}/mine.py:{name}" for name in ("Events", "OfEvents")]
     runs = [
         simfl.run(through(codec, evaluate={"measures": measures}), tmp_path / f"run{number}")
         for number, codec in enumerate(("float32", SIZES))
@@ -290,8 +291,8 @@ def test_own_measures_of_events_are_compared(tmp_path: Path) -> None:
 
     assert [one.manifest["measures_of_events"] for one in runs] == [["of_events"]] * 2
     assert "measures_of_events" not in simfl.run(through(), tmp_path / "plain").manifest
-    found = {name: caveat(table, f"{name}.rounds") for name in ("learned", "of_events")}
-    assert found == {"learned": SIZED_ONLY, "of_events": None}
+    found = {name: caveat(table, f"{name}.rounds") for name in ("events", "of_events")}
+    assert found == {"events": SIZED_ONLY, "of_events": None}
 
 
 GRID = {"grid": {"population.uplink_codec": ["float32", SIZES], "algorithm.local.steps": [1, 2]}}

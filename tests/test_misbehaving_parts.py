@@ -51,6 +51,7 @@ class NoGradient(Algorithm):
     def loss(self, parameters, batch): return super().loss(parameters, batch).detach()
 @dataclass(frozen=True)
 class Unheard(Algorithm):
+    refusal: str = "a key of its own"
     min_update = 3
     helper = 1
     def agregate(self, state, updates, evaluator): return state
