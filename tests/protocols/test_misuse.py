@@ -175,6 +175,7 @@ def test_decisions_in_an_own_protocol_know_nominal_durations(own, deadline_s, tm
     chosen = {}
     for name in ("own", "shipped"):
         events = pd.read_parquet(tmp_path / name / "events.parquet")
+        assert (events["kind"] == "expectation").sum() == 1
         chosen[name] = events.loc[events["kind"] == "compute", "frequency_hz"].unique().tolist()
     assert chosen["own"] == chosen["shipped"] and len(chosen["own"]) == 1
 
