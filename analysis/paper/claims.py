@@ -107,7 +107,7 @@ def in_words(checked: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "claim": checked["claim"] + ", " + checked["data"],
-            "value": checked["side"].map(sides) + checked["value"].map(number),
+            "value": checked["side"].map(sides) + checked["value"].map(number).astype(str),
             "interval": list(map(interval, checked["low"], checked["high"])),
             "claimed": checked["margin"],
             "seeds": checked["seeds"],
