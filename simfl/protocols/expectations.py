@@ -39,6 +39,11 @@ class Expectations:
     backhaul_s: FloatArray
     detail: dict[str, Any] | None = None
 
+    @property
+    def known(self) -> bool:
+        """Whether these are expectations at all (`unknown`)."""
+        return not np.isnan(self.cycles[0])
+
 
 def unknown(clients: int, edges: int) -> Expectations:
     """No expectations."""

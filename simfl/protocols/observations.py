@@ -97,7 +97,8 @@ class _OfEdges:
 class _OnTheirWay:
     """Uploads of closed rounds, and the counts of dropped ones (`Observations`)."""
 
-    def __init__(self, clients: int) -> None:
+    def __init__(self, clients: int, fates: Fates) -> None:
+        self._fates = fates
         self.dropped: IntArray = np.zeros(clients, dtype=np.int64)
         self.dropped_late = 0
         self._waiting: list[tuple[ClientReports, bool]] = []
@@ -105,6 +106,11 @@ class _OnTheirWay:
     def add(self, reports: ClientReports, *, dropped: bool) -> None:
         """Adds uploads that will arrive, and whether they are dropped then."""
         self._waiting.append((reports, dropped))
+
+    def drop(self, clients: IntArray, active_j: FloatArray) -> None:
+        """Finished rounds, whose updates are dropped."""
+        np.add.at(self.dropped, clients, 1)
+        self._fates.drop(clients, active_j)
 
     def arrived(self, now_s: float) -> list[tuple[ClientReports, bool]]:
         """Uploads that have arrived since the last call, and whether they are dropped."""
@@ -135,7 +141,6 @@ class Observations:
         clients, edges = world.num_clients, world.num_edges
         self._world = world
         self._presence = presence
-        self._fates = fates
         self._device_class = np.array([device.device_class for device in world.devices])
         self.needs_world = estimator.needs_world
         self._clients = _OfClients.unseen(num_examples, edge)
@@ -151,7 +156,7 @@ class Observations:
             np.full(edges + 1, np.nan),
         )
         self._latencies = Latencies(estimator, edges + 1)
-        self._on_their_way = _OnTheirWay(clients)
+        self._on_their_way = _OnTheirWay(clients, fates)
 
     @property
     def participations(self) -> IntArray:
@@ -172,6 +177,11 @@ class Observations:
     def data_share(self) -> FloatArray:
         """Each edge server's share of all training examples."""
         return self._edges.data_share
+
+    @property
+    def expects(self) -> bool:
+        """Whether there were expectations before the first observation."""
+        return self._expected.known
 
     def expect(self, expected: Expectations) -> None:
         """Takes in the expectations before any observation."""
@@ -212,8 +222,7 @@ class Observations:
 
     def drop(self, clients: IntArray, active_j: FloatArray) -> None:
         """Finished rounds, whose updates are dropped."""
-        np.add.at(self._on_their_way.dropped, clients, 1)
-        self._fates.drop(clients, active_j)
+        self._on_their_way.drop(clients, active_j)
 
     def losses(self, clients: IntArray, loss: FloatArray) -> None:
         """Clients have reported the mean loss on their data of the model that they received."""

@@ -84,7 +84,6 @@ class Run:
             members.edge_examples,
             setting.declared.takes_stale_updates,
         )
-        self._expects = False
         self._stall_guard = StallGuard()
         seen = self.observations
         dispatcher = Dispatcher(world, log, clock, presence, self._servers, fates)
@@ -259,7 +258,6 @@ class Run:
         def together(clients: int) -> int:
             return min(in_flight or wanted(clients), clients)
 
-        self._expects = True
         expected = expectations(plain_rounds, edge_rounds, together)
         self.observations.expect(expected)
         if expected.detail is not None:
@@ -293,7 +291,7 @@ class Run:
         if it gave up and no client of any server will ever be available.
         """
         server = ServerId.of(edge)
-        if not self._expects:
+        if not self.observations.expects:
             self.expect(ref)
         chosen, detail = yield from self._selecting.choose(
             ref,
@@ -327,7 +325,7 @@ class Run:
         """
         server, chosen = ServerId.of(edge), numbers_of(clients, self.world.num_clients)
         number = whole("round_number", round_number)
-        if not self._expects:
+        if not self.observations.expects:
             self.expect(ref)
         if self._setting.declared.is_own:
             self._selecting.dispatched(chosen)

@@ -19,7 +19,6 @@ from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.run import Run
 from simfl.provenance.journal import Journal
 from simfl.provenance.snapshots import Checkpoints
-from simfl.runs.battery_levels import battery_figures
 from simfl.runs.files import JOURNAL, free_reserve
 from simfl.runs.misleading_measures import misleading_figures
 from simfl.runs.outcome import figures, leave
@@ -81,6 +80,8 @@ class Recorder:
         weights = ref.value().weights if ref else None
         loaded = load_run(self._folder)
         if self._simulation.parts[("population",)].build_batteries(self._simulation.world):
+            from simfl.runs.battery_levels import battery_figures  # pandas, for these runs alone
+
             self._manifest |= battery_figures(loaded)
         self._manifest["measures"] = self._simulation.measured(loaded, weights)
         of_events = [

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 from numpy.polynomial import legendre
-from scipy import stats
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.study.comparisons import all_the_same
@@ -61,7 +61,7 @@ def explained_by_each(
 
 def _polynomials(key: FloatArray, degree: int) -> FloatArray:
     """Legendre polynomials of a key's ranks, (settings, degree)."""
-    ranks = 2.0 * (stats.rankdata(key) - 0.5) / key.size - 1.0
+    ranks = 2.0 * (pd.Series(key).rank().to_numpy() - 0.5) / key.size - 1.0
     values = legendre.legvander(ranks, degree)[:, 1:]
     centred: FloatArray = values - values.mean(axis=0)
     return centred

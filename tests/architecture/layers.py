@@ -131,7 +131,7 @@ ROOMS = {
     "runs.hardware_warnings": _room("system decisions assembly.simulation", "numpy"),
     "runs.warning_rules": _room(
         "system decisions eventlog protocols measures assembly.simulation runs.learning_nothing"
-        " runs.hardware_warnings"
+        " assembly.own_names runs.hardware_warnings"
         " runs.absences runs.crowded_media runs.grid_hours runs.wasted_rounds runs.weak_chargers"
         " runs.unused_clients runs.personal_models"
         " runs.target_warnings runs.regressions runs.test_set",
