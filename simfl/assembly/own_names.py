@@ -14,11 +14,11 @@ ALIKE = 0.85
 
 def annotated_without_fields(part_class: type) -> list[str]:
     """Names annotated in a class that is no dataclass: they look like keys, and are none."""
+    if "__dataclass_fields__" in vars(part_class):
+        return []
     return [
         name
-        for one in part_class.__mro__
-        if is_users_own(one) and "__dataclass_fields__" not in vars(one)
-        for name, annotation in vars(one).get("__annotations__", {}).items()
+        for name, annotation in vars(part_class).get("__annotations__", {}).items()
         if not name.startswith("_") and "ClassVar" not in str(annotation)
     ]
 
