@@ -177,17 +177,22 @@ class Batteries:
             now_s, before = at_s[open_], charge_j[open_]
             in_w, stop_s = self.supply_w(who, now_s), self.next_change_s(who, now_s)
             gain_w = in_w - np.where(off[open_], 0.0, load_w[open_])
-            lasts_s = np.divide(before, -gain_w, out=np.full(open_.size, np.inf), where=gain_w < 0)
+            lasts_s = np.full(open_.size, np.inf)
+            with np.errstate(over="ignore"):  # hardly any load: inf is as good
+                np.divide(before, -gain_w, out=lasts_s, where=gain_w < 0)
             dries = now_s + lasts_s < stop_s
             stop_s = np.where(dries, now_s + lasts_s, stop_s)
             missing_j = np.maximum(self.lowest[who] * self.capacity_j[who] - before, 0.0)
-            wait_s = np.divide(missing_j, gain_w, out=np.full(open_.size, np.inf), where=gain_w > 0)
+            wait_s = np.full(open_.size, np.inf)
+            with np.errstate(over="ignore"):
+                np.divide(missing_j, gain_w, out=wait_s, where=gain_w > 0)
             plugged = ~off[open_] & self.plugged_in(who, now_s)
             wait_s[self._charged(who, before) | plugged] = 0.0
             ready = now_s + wait_s <= np.minimum(stop_s, last_s[open_])
             until_s[open_[ready]] = (now_s + wait_s)[ready]
             goes_on = ~ready & (stop_s < last_s[open_])
-            after = np.where(dries, 0.0, before + gain_w * (stop_s - now_s))[goes_on]
+            gained_j = gain_w[goes_on] * (stop_s - now_s)[goes_on]
+            after = np.where(dries[goes_on], 0.0, before[goes_on] + gained_j)
             open_ = open_[goes_on]
             charge_j[open_] = np.clip(after, 0.0, self.capacity_j[clients[open_]])
             off[open_] |= (after < 0) | dries[goes_on]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simfl.system.battery import Batteries, Supply
@@ -305,6 +305,8 @@ def test_joules_balance(
 
 
 @given(**COURSES)
+@example(capacity=1.0, share=1.0, lowest=1.0, scale=0.0, shift_s=0.0, stops=[(0.0, 0.0, 0.0)])
+@example(capacity=1.0, share=1.0, lowest=1.0, scale=0.0, shift_s=0.0, stops=[(0.0, 3e-311, 0.0)])
 def test_who_is_off_draws_nothing_until_it_is_back(
     capacity: float,
     share: float,
