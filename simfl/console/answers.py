@@ -54,6 +54,7 @@ from simfl.study.loaded import LoadedStudy
 from simfl.study.means import levels_told_apart, point_means, told_apart
 from simfl.study.multiple_comparisons import Compared
 from simfl.study.pareto import study_front, unranked
+from simfl.study.polynomial_chaos import SMOOTHED
 from simfl.study.sensitivity import of_few_rows, sobol_indices
 from simfl.study.studyfile import Best, Study
 from simfl.study.targets import is_known
@@ -364,6 +365,8 @@ def _first_order_indices(
         title = "first-order Sobol indices and 90 % intervals"
         columns = ["index", "from", "to", "settings"]
         yield FigureTable(title, ["figure", "factor"], columns, rows)
+        if sampled:
+            yield SMOOTHED
 
 
 def _sobol_indices(runs: pd.DataFrame, metrics: list[str], factors: list[str]) -> Iterator[Shown]:

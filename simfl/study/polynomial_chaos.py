@@ -17,6 +17,12 @@ from numpy.polynomial import legendre
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.study.comparisons import all_the_same
 
+SMOOTHED = (
+    "indices of sampled keys take a figure for smooth in each key: a key at which it jumps, or"
+    " rises and falls several times, looks less important than it is"
+)
+"""Said below such indices."""
+
 HIGHEST_DEGREE = 16
 SETTINGS_PER_TERM = 3
 """At least so many settings for each term of the sum, except that of a square."""
@@ -38,7 +44,7 @@ def explained_by_each(
     rest = float(((values - values.mean()) ** 2).sum()) - noise * (size - 1) if size else 0.0
     if size < 2 or all_the_same(values) or rest <= 0:
         return unknown
-    beside = [_dummies(one) for one in levels]
+    beside = [pd.get_dummies(one, drop_first=True).to_numpy(dtype=float) for one in levels]
     free = size - 1 - sum(one.shape[1] for one in beside)
     degree = (size // SETTINGS_PER_TERM - size + free) // len(keys)
     degree = max(2 if free >= 2 * len(keys) + 2 else 1, min(degree, HIGHEST_DEGREE))
@@ -65,9 +71,3 @@ def _polynomials(key: FloatArray, degree: int) -> FloatArray:
     values = legendre.legvander(ranks, degree)[:, 1:]
     centred: FloatArray = values - values.mean(axis=0)
     return centred
-
-
-def _dummies(level: IntArray) -> FloatArray:
-    """A column for each level but the first, 1 where a setting has it."""
-    columns: FloatArray = (level[:, None] == np.unique(level)[None, 1:]).astype(float)
-    return columns

@@ -62,7 +62,8 @@ ROOMS = {
         " study.means study.comparable study.pareto study.comparisons study.effects study.figures"
         " study.regression study.reliability"
         " study.best study.hardware study.curves study.warned study.figure_text study.sensitivity"
-        " study.searched study.asking calibration.computing calibration.held_out",
+        " study.searched study.asking study.polynomial_chaos"
+        " calibration.computing calibration.held_out",
         "numpy pandas matplotlib plotly PIL",
     ),
     "eventlog": _room("eventlog.accounts eventlog.rows", "pyarrow pandas numpy"),

@@ -19,6 +19,7 @@ from simfl.study import figure_text
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import first_order_indices
 from simfl.study.loaded import load_study
+from simfl.study.polynomial_chaos import SMOOTHED
 from simfl.study.studyfile import Study
 from tests.study.censored import TARGET, censored_runs, censored_study
 from tests.study.studies import run_here, session
@@ -271,7 +272,10 @@ def test_an_index_lies_between_0_and_1_as_its_interval_does(
     for shown in answers._first_order_indices(table, [ENERGY], ["a", "b"], []):
         answers.Terminal().print(shown)
 
-    lines = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr().out
+    lines = printed.splitlines()
+    assert "take a figure for smooth" not in printed
+    assert SMOOTHED in list(answers._first_order_indices(table, [ENERGY], ["a", "b"], ["a", "b"]))
     cells = [line.split("│")[3:6] for line in lines if f"│ {ENERGY}" in line]
     numbers = [[float(cell) for cell in row] for row in cells]
     assert [row[0] for row in numbers] == [1.0, 0.0]

@@ -51,6 +51,7 @@ from simfl.study.levels import as_text, level, short_among, short_names
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means, setting_names, told_apart, with_completed
 from simfl.study.pareto import on_front, unranked
+from simfl.study.polynomial_chaos import SMOOTHED
 from simfl.study.regression import axis_label
 from simfl.study.sensitivity import of_few_rows, sobol_indices
 from simfl.study.warned import warning_kinds
@@ -495,6 +496,8 @@ def _indices(study: LoadedStudy, metric: str, reasons: list[str]) -> tuple[str, 
         found = first_order_indices(study.table, metric, study.factors, study.sampled)
         found = found.dropna(subset="index")
         found["index"] = found["index"].map(as_share)
+        if study.sampled and len(found) and SMOOTHED not in reasons:
+            reasons.append(SMOOTHED)
         return "first-order Sobol indices", found.assign(
             name=[short_among(one, study.factors) for one in found["factor"]]
         )
