@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import simfl
+from simfl.assembly.assemble import assemble
+from simfl.runs.warning_rules import foreseen
 from tests.small import SMALL, small
 
 ROOT = Path(__file__).parents[1]
@@ -172,3 +174,47 @@ print([one.kind for one in run.warnings])
     )
 
     assert "unverified_figures" in done.stdout and "shared_generators" not in done.stdout
+
+
+CALLS = """
+import time
+from datetime import datetime
+from numpy.random import default_rng as made
+class Own(Selection):
+    def decide(self, memory, view, rng):
+        luck = made()
+        np.random.default_rng(seed=None), random.Random(), time.time(), datetime.now()
+        np.random.default_rng(rng.integers(9)), np.random.default_rng(7), time.perf_counter()
+        np.random.default_rng(**{}), self.time(), view.clients.copy()
+        return memory, luck.choice(view.clients, 2, replace=False)
+    def time(self): return 0
+"""
+
+
+def test_calls_that_no_seed_decides_are_told_before_the_run(tmp_path: Path) -> None:
+    """With their lines; seeded generators, timers of code and one's own `time` are not."""
+    own = tmp_path / "own.py"
+    own.write_text(CALLS.replace("class Own", HEAD + "class Own"))
+    selection = {"decisions": {"selection": f"{own}:Own"}}
+
+    (said,) = (one for one in foreseen(assemble(small(**selection))) if one.kind == "unrepeatable")
+
+    assert said.count == 5
+    assert "(own.py:14 numpy.random.default_rng, " in said.message
+    assert all(one in said.message for one in ("own.py:15 random.Random", "own.py:15 time.time"))
+    assert said.message.count("default_rng") == 2
+
+
+def test_so_are_those_of_a_module_that_a_part_imports(tmp_path: Path, monkeypatch) -> None:
+    """The shipped parts have none."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "lucky_helper.py").write_text("import uuid\ndef name(): return uuid.uuid4()\n")
+    code = HEAD + "import lucky_helper\n" + SELECTION.format(given="view.clients[:2]")
+    (tmp_path / "own.py").write_text(code)
+    own, shipped = (
+        [one.message for one in foreseen(assemble(small(**changes))) if one.kind == "unrepeatable"]
+        for changes in ({"decisions": {"selection": f"{tmp_path}/own.py:Own"}}, {})
+    )
+
+    assert not shipped
+    assert "(lucky_helper.py:2 uuid.uuid4)" in own[0]

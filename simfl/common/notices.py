@@ -229,6 +229,10 @@ ADVICE = {
         "rename it, since simfl never calls it; a helper of your own may have any other name, such"
         " as one that begins with an underscore"
     ),
+    "unrepeatable": (
+        "give generators a seed made from what the part is given (its rng, its data set's seed),"
+        " and take the time from the simulation (`view.time_s`), not from this machine's clock"
+    ),
     "ended_by_itself": (
         "its figures are of fewer versions or less time than those of runs that reach their stop:"
         " let `process` go on until `publish` returns True"

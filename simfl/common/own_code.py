@@ -19,26 +19,36 @@ def source_of(part: Any) -> str:
     Empty for a part of simfl. Shipped and installed modules count by version, except those of the
     part's base classes, and what these import of their own package.
     """
-    owner = part if inspect.isclass(part) else getattr(part, "func", type(part))
-    waiting = [inspect.getmodule(one) for one in owner.__mro__ if not _is_versioned(one.__module__)]
-    packages = {_package(one.__name__) for one in waiting if one is not None}
-    texts: dict[str, str] = {}
-    while waiting:
-        module = waiting.pop(0)
-        if module is not None and module.__name__ not in texts:
-            texts[module.__name__] = _text(module)
-            waiting.extend(
-                one
-                for one in _imported(module)
-                if _is_own(one) or (_package(one.__name__) in packages and _file(one) is not None)
-            )
-    return "\n".join(texts.values())
+    return "\n".join(_text(module) for module in _modules_of(part))
+
+
+def own_files_of(part: Any) -> list[Path]:
+    """The user's own Python files, not installed, of a part's classes and of all they import."""
+    return [Path(str(_file(module))) for module in _modules_of(part) if _is_own(module)]
 
 
 def own_files() -> list[Path]:
     """The Python files that this process has imported, neither shipped nor installed."""
     modules = [one for one in list(sys.modules.values()) if _is_own(one)]
     return sorted({Path(str(_file(one))).absolute() for one in modules})
+
+
+def _modules_of(part: Any) -> list[ModuleType]:
+    """Those of the part's classes first, each followed by what it imports."""
+    owner = part if inspect.isclass(part) else getattr(part, "func", type(part))
+    waiting = [inspect.getmodule(one) for one in owner.__mro__ if not _is_versioned(one.__module__)]
+    packages = {_package(one.__name__) for one in waiting if one is not None}
+    found: dict[str, ModuleType] = {}
+    while waiting:
+        module = waiting.pop(0)
+        if module is not None and module.__name__ not in found:
+            found[module.__name__] = module
+            waiting.extend(
+                one
+                for one in _imported(module)
+                if _is_own(one) or (_package(one.__name__) in packages and _file(one) is not None)
+            )
+    return list(found.values())
 
 
 def _imported(module: ModuleType) -> list[ModuleType]:

@@ -13,8 +13,10 @@ import numpy as np
 
 from simfl.assembly.own_names import perhaps_misspelt
 from simfl.assembly.simulation import Simulation
+from simfl.assembly.unrepeatable import unrepeatable_calls
 from simfl.common.contract import is_users_own
 from simfl.common.notices import Notice, notice
+from simfl.common.own_code import own_files_of
 from simfl.common.part_name import called
 from simfl.common.quantity import quantity
 from simfl.decisions.asked import wanted_by
@@ -94,6 +96,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         undeclared_work,
         _unread,
         _perhaps_misspelt,
+        _unrepeatable,
         _sized_only,
         _larger_messages,
         _out_of_memory,
@@ -205,6 +208,25 @@ def _perhaps_misspelt(simulation: Simulation) -> list[Notice]:
         return []
     told = [f"{name} is nothing of {base}: did you mean {meant}?" for name, base, meant in found]
     return [notice("perhaps_misspelt", " ".join(told), len(found))]
+
+
+def _unrepeatable(simulation: Simulation) -> list[Notice]:
+    """Unseeded generators, and this machine's clock, in the user's own code."""
+    parts = [one for one in simulation.parts.values() if is_users_own(one)]
+    files = sorted({file for one in parts for file in own_files_of(one)})
+    calls = [
+        f"{file.name}:{line} {name}"
+        for file in files
+        for line, name in unrepeatable_calls(file.read_bytes())
+    ]
+    if not calls:
+        return []
+    few, more = ", ".join(calls[:MOST_NAMED]), len(calls) - MOST_NAMED
+    message = (
+        f"own parts call what no seed decides ({few}{f' and {more} more' if more > 0 else ''}): the"
+        " same scenario and seed may give another run"
+    )
+    return [notice("unrepeatable", message, len(calls))]
 
 
 def _sized_only(simulation: Simulation) -> list[Notice]:

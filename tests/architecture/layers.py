@@ -85,6 +85,7 @@ ROOMS = {
     # fit together.
     "assembly": _room(),
     "assembly.own_names": _room(""),
+    "assembly.unrepeatable": _room(""),
     "assembly.registry": _room("scenario assembly.own_names", "pydantic"),
     "assembly.data_partitioning": _room("learning scenario", "numpy torch"),
     "assembly.checks": _room(
@@ -132,7 +133,7 @@ ROOMS = {
     "runs.hardware_warnings": _room("system decisions assembly.simulation", "numpy"),
     "runs.warning_rules": _room(
         "system decisions eventlog protocols measures assembly.simulation runs.learning_nothing"
-        " assembly.own_names runs.hardware_warnings"
+        " assembly.own_names assembly.unrepeatable runs.hardware_warnings"
         " runs.absences runs.crowded_media runs.grid_hours runs.wasted_rounds runs.weak_chargers"
         " runs.unused_clients runs.personal_models"
         " runs.target_warnings runs.regressions runs.test_set",
