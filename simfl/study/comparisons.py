@@ -20,7 +20,8 @@ from scipy import special
 from simfl.study.comparable import CAVEATS, least_step
 from simfl.study.effect_size import effect_interval, effect_size
 from simfl.study.few_test_examples import ROUNDING, deviation_of_equals, differ
-from simfl.study.figures import bounds_of, is_yes_or_no
+from simfl.study.figures import is_yes_or_no
+from simfl.study.regression import bounds_in
 from simfl.study.rows import ENDED
 from simfl.study.targets import ended_badly, ends, judged, known_first, target_of
 from simfl.study.yes_or_no import of_difference, p_value
@@ -139,7 +140,7 @@ def paired_differences(
             yes_or_no,
             step * math.sqrt(seeds / max(len(pairs), 1)),
         )
-        if bounds_of(metric)[0] == 0.0 and (compared >= 0.0).all(axis=None):
+        if bounds_in(table, metric)[0] == 0.0 and (compared >= 0.0).all(axis=None):
             # Nothing can be less than a figure of 0: at most 100 % lower.
             figures["relative_low"] = np.maximum(figures["relative_low"], -1.0)
         rows.append(

@@ -18,7 +18,7 @@ from simfl.common.arrays import FloatArray
 from simfl.common.suggestion import nearest
 from simfl.study.comparisons import CONFIDENCE
 from simfl.study.few_test_examples import ROUNDING, deviation_of_equals
-from simfl.study.figures import bounds_of
+from simfl.study.figures import Bounds, bounds_of
 
 PLACES = {
     "time_s": "time_s",
@@ -45,7 +45,7 @@ class NotDrawable(ValueError):
 def curve_of(rounds: pd.DataFrame, x: str, y: str) -> Curve:
     """One run's curve from its rounds table; empty without evaluations.
 
-    The curve of a run that diverged ends before the first infinite loss.
+    Evaluations without a finite value are left out, as the last loss of a run that diverged.
     """
     scored = rounds[np.isfinite(rounds[y].to_numpy(dtype=float))]
     return scored[PLACES[x]].to_numpy(dtype=float), scored[y].to_numpy(dtype=float)
@@ -60,13 +60,19 @@ def check_axes(x: str, y: str) -> None:
 
 
 def mean_curve(
-    curves: Sequence[Curve], x: str, y: str, confidence: float = CONFIDENCE, step: float = 0.0
+    curves: Sequence[Curve],
+    x: str,
+    y: str,
+    confidence: float = CONFIDENCE,
+    step: float = 0.0,
+    bounds: Bounds | None = None,
 ) -> pd.DataFrame:
     """The mean of runs' curves at each x where one of them was evaluated and all have values.
 
     Columns: `x`, `y`, `y`_low and `y`_high, the last two being Student's interval for the mean at
-    that x, cut to the figure's possible range; NaN for a single run. With a `step`, the interval
-    also has a width where all runs agree (`few_test_examples.py`).
+    that x, cut to the figure's possible range (`bounds`, by default those of its name); NaN for a
+    single run. With a `step`, the interval also has a width where all runs agree
+    (`few_test_examples.py`).
     """
     columns = [x, y, f"{y}_low", f"{y}_high"]
     if not curves or not all(places.size for places, _ in curves):
@@ -77,7 +83,7 @@ def mean_curve(
     where = every[(every >= begin) & (every <= end)]
     values = np.stack([np.interp(where, *curve) for curve in curves])
     mean, half = values.mean(axis=0), _half_widths(values, confidence, step)
-    low, high = bounds_of(y)
+    low, high = bounds or bounds_of(y)
     # As for means of figures: a bound that some value exceeds does not apply.
     below = mean - half if values.size and values.min() < low else np.maximum(mean - half, low)
     above = mean + half if values.size and values.max() > high else np.minimum(mean + half, high)

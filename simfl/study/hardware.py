@@ -194,7 +194,7 @@ def _moved(table: pd.DataFrame, drawn: pd.DataFrame, metric: str) -> tuple[pd.Da
     value = mean * (after / before) if by_ratio else mean + (after - before)
     # If the machines change nothing, rounding must not either.
     value = np.where(after == before, mean, value)
-    value = np.clip(value, *bounds_of(metric))
+    value = np.clip(value, *bounds_in(drawn, metric))
     return ended.assign(value=value), by_ratio
 
 

@@ -22,6 +22,7 @@ from simfl.study.figure_text import in_cell, in_digits
 from simfl.study.figures import FIGURES
 from simfl.study.levels import short_names
 from simfl.study.means import factor_names, point_means, told_apart
+from simfl.study.regression import bounds_in
 from simfl.study.studyfile import Questions, Sample, Search, Study
 from simfl.study.targets import is_known
 
@@ -111,7 +112,7 @@ class LoadedStudy:
         for point, runs in self.table.groupby("point", sort=True):
             its = self.rounds[self.rounds["point"] == point]
             curves = [curve_of(its[its["seed"] == seed], x, y) for seed in runs["seed"]]
-            curve = mean_curve(curves, x, y, step=step_of(runs, y))
+            curve = mean_curve(curves, x, y, step=step_of(runs, y), bounds=bounds_in(runs, y))
             factors = {name: runs[name].iloc[0] for name in self.factors}
             found.append(curve.assign(point=point, **factors, runs=len(runs)))
         columns = ["point", *self.factors, "runs", x, y, f"{y}_low", f"{y}_high"]

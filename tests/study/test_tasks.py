@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from simfl.study.best import best_settings
 from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
+from simfl.study.curves import mean_curve
 from simfl.study.effects import explainable
 from simfl.study.figure_text import in_cell
+from simfl.study.hardware import hardware_differences
 from simfl.study.means import point_means
 from simfl.study.pareto import on_front, unranked
+from simfl.study.regression import bounds_in
 from simfl.study.studyfile import Best
 
 FACTORS = ["data", "epochs"]
@@ -92,3 +96,29 @@ def test_settings_of_another_task_are_neither_best_nor_on_a_front(mixed: pd.Data
     )
     assert best["point"].iloc[0] == 1
     assert best["ranked"].tolist() == [True, True, False, False]
+
+
+def test_an_r2_below_zero_is_moved_by_machines_and_compared_as_any_figure() -> None:
+    """Machines keep its order below 0; relative differences end below -100 %, bands below 0."""
+    runs = pd.DataFrame(
+        {
+            "point": [0, 0, 1, 1],
+            "seed": [1, 2, 1, 2],
+            "level": [0, 0, 1, 1],
+            "accuracy": [-0.4, -0.6, -0.8, -1.0],
+            "status": "completed",
+            "task": "regression",
+        }
+    )
+    drawn = pd.concat([runs.assign(draw=runs["seed"]), runs.assign(draw=runs["seed"] + 2)])
+    near = runs.assign(accuracy=[0.40, 0.41, 0.01, 0.25])
+
+    (moved,) = hardware_differences(runs, drawn, "accuracy", "level", 0).to_dict("records")
+    (below,) = paired_differences(near, "accuracy", "level", 0).to_dict("records")
+    curves = [(np.array([1.0, 2.0]), np.array(heights)) for heights in ([0.1, 0.2], [0.2, 0.6])]
+    band = mean_curve(curves, "time_s", "accuracy", bounds=bounds_in(runs, "accuracy"))
+
+    assert (moved["difference"], moved["hardware_low"]) == (pytest.approx(-0.4),) * 2
+    assert moved["holds"] > 0.5
+    assert below["relative_low"] < -1.0
+    assert (band["accuracy_low"] < 0.0).all() and band["accuracy_high"].iloc[-1] == 1.0
