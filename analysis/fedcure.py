@@ -58,7 +58,8 @@ from paper import (
 from simfl.measures.dispatches import decisions
 from simfl.measures.edge_participation import edge_participation
 from simfl.measures.efficiency import efficiency_gap
-from simfl.measures.round_latency import coefficient_of_variation, round_latencies
+from simfl.measures.inequality import coefficient_of_variation
+from simfl.measures.round_latency import round_latencies
 from simfl.measures.virtual_queues import growth, virtual_queues
 from simfl.pictures.colours import COLOURS
 from simfl.runs.runfolder import LoadedRun

@@ -1,4 +1,4 @@
-"""Inequality indices used for fairness: Jain, Gini, entropy, equity ratio."""
+"""Indices of inequality and variation: Jain, Gini, entropy, equity ratio, and COV."""
 
 from __future__ import annotations
 
@@ -52,3 +52,9 @@ def equity_ratio(values: ArrayLike) -> float:
     if x.min() < 0 or x.max() == 0:
         return float("nan")
     return float(x.min() / x.max())
+
+
+def coefficient_of_variation(values: ArrayLike) -> float:
+    """Standard deviation (population) over mean: 0 means equal; NaN without values."""
+    x = np.asarray(values, dtype=float)
+    return float(x.std() / x.mean()) if x.size else float("nan")

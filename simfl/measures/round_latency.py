@@ -19,6 +19,7 @@ import numpy as np
 from simfl.common.arrays import FloatArray
 from simfl.measures.base import Measure
 from simfl.measures.dispatches import ROUND_0, decisions, dispatches, flat_rounds, whole_rounds
+from simfl.measures.inequality import coefficient_of_variation
 from simfl.runs.runfolder import LoadedRun
 
 
@@ -45,11 +46,6 @@ def round_latencies(run: LoadedRun) -> Latencies:
     else:
         table = rounds
     return Latencies(table["latency_s"].to_numpy(), np.diff(table["arrived_s"].to_numpy()))
-
-
-def coefficient_of_variation(values: FloatArray) -> float:
-    """Standard deviation (population) over mean; NaN without values."""
-    return float(values.std() / values.mean()) if values.size else float("nan")
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from pandas import DataFrame
 
-from simfl.measures.inequality import jain_index
+from simfl.measures.inequality import coefficient_of_variation, jain_index
 from simfl.runs.runfolder import LoadedRun
 from simfl.runs.so_far import manifest_so_far, so_far
 from simfl.study.comparable import caveat_columns
@@ -37,7 +38,7 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
     counts = manifest["counts"]
     accuracies, losses = rounds["accuracy"].dropna(), rounds["loss"].dropna()
     clients = DataFrame() if unfinished else run.clients
-    between_s = rounds["time_s"].diff().dropna()
+    between_s = np.diff(rounds["time_s"].to_numpy(dtype=float))
     at_clients = clients.get("served_accuracy")
     row: dict[str, Any] = {
         "status": manifest["status"],
@@ -56,7 +57,7 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
         **{name: manifest.get(name, math.nan) for name in OF_BATTERIES},
         "bytes": manifest["bytes"],
         "backhaul_bytes": manifest.get("backhaul_bytes", math.nan),
-        "latency_cv": float(between_s.std() / between_s.mean()) if len(between_s) > 1 else math.nan,
+        "latency_cv": coefficient_of_variation(between_s) if between_s.size > 1 else math.nan,
         "staleness": run.mean_staleness,
         "jain_participation": math.nan if unfinished else jain_index(run.merged_updates),
         "merged_updates": manifest.get("merged_updates", math.nan),

@@ -18,8 +18,9 @@ from simfl.measures.efficiency import (
     efficiency_gap,
     objective,
 )
+from simfl.measures.inequality import coefficient_of_variation
 from simfl.measures.latency_calibration import LatencyCalibration, latency_calibration
-from simfl.measures.round_latency import RoundLatency, coefficient_of_variation, round_latencies
+from simfl.measures.round_latency import RoundLatency, round_latencies
 from simfl.measures.staleness_distribution import StalenessDistribution, staleness_distribution
 from simfl.measures.virtual_queues import virtual_queues
 from tests.measures.runs import LATENCY_S, edited, fedcure, known_latencies

@@ -18,6 +18,7 @@ from simfl.runs.summary import main_figures
 from simfl.study.loaded import load_study
 from simfl.study.rows import row
 from simfl.study.session import BadShard
+from tests.small import small
 from tests.study.studies import run_here, session
 
 
@@ -226,3 +227,12 @@ def test_a_measures_figures_are_columns(tmp_path: Path) -> None:
     run_here(one)
 
     assert one.collect().table["participation.jain_index"].tolist() == [1.0]
+
+
+def test_the_variation_of_versions_is_that_of_the_measure(tmp_path: Path) -> None:
+    """A run's own deviation, over all of its versions: one figure, by both names."""
+    run = simfl.run(small(evaluate={"measures": ["round_latency"]}), tmp_path / "run")
+
+    found = row(run, {})
+
+    assert found["latency_cv"] == found["round_latency.arrival_gap_cov"] > 0.0
