@@ -203,3 +203,15 @@ def test_figures_of_a_run_are_those_of_its_levels(
     assert summary["batteries at the end"].endswith(f", {emptied} ran empty")
     figures = row(run, {})
     assert [figures[name] for name in names] == found
+
+
+def test_a_battery_that_begins_with_nothing_has_not_run_empty(tmp_path: Path) -> None:
+    """Its level rises from 0 on."""
+    charged = {"initial": [0.0, 0.0], "lowest": 0.001, "charge_w": 20.0, "unplug_s": 43_200.0}
+    batteries = charged | {"plug_in_s": 0.0, "hours_spread_s": 0.0}
+    scenario = small(population=PHONES | {"batteries": batteries}, algorithm="none")
+
+    run = simfl.run(scenario, tmp_path / "run")
+
+    assert battery_levels(run).groupby("client")["level"].min().eq(0.0).all()
+    assert run.manifest["lowest_battery_level"] > 0.0 == run.manifest["emptied_clients"]

@@ -9,7 +9,7 @@ import pytest
 import simfl
 from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
-from simfl.common.training_memory import TrainingMemory, in_words
+from simfl.common.training_memory import TrainingMemory
 from simfl.learning.job import LocalTraining
 from simfl.scenario.shipped import shipped_scenarios
 from simfl.scenario.yaml_source.error import ScenarioError
@@ -98,15 +98,6 @@ def test_rounds_of_clients_without_memory_fail_where_they_may(sharing: str, tmp_
     assert (failed["value"] == 2 * EXAMPLE).all()
     assert all(run.manifest["invariants"].values())
     assert [one.kind for one in run.warnings].count("out_of_memory") == 1
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [(0, "0 bytes"), (999.7, "1 kB"), (999_400, "999 kB"), (999_999, "1 MB"), (8.59e12, "8.59 TB")],
-)
-def test_bytes_are_rounded_into_the_next_unit(given: float, said: str) -> None:
-    """Never 1e+03 of one."""
-    assert in_words(given) == said
 
 
 @pytest.mark.parametrize(("optimizer", "states"), [("sgd", 0), ("adam", 2)])

@@ -14,7 +14,7 @@ import numpy as np
 from simfl.algorithms.asked import Asked
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import is_users_own
-from simfl.common.training_memory import in_words
+from simfl.common.quantity import quantity
 from simfl.decisions.latencies import Latencies
 from simfl.learning.codecs.base import ValueCodec
 from simfl.learning.codecs.messages import decoded
@@ -71,10 +71,11 @@ def check_memory(
     if lacking.size < num_examples.size:
         accepted += ", or population.memory: drop"
     raise ValueError(
-        f"training in batches of {rows} takes {in_words(needed)} (weights, gradients and optimizer"
-        f" {in_words(memory.fixed_bytes(states))}, each example {in_words(memory.example_bytes)}),"
-        f" {device.name} has {in_words(device.memory_bytes)}; {lacking.size} of {num_examples.size}"
-        f" clients lack memory; accepted: {accepted}"
+        f"training in batches of {rows} takes {quantity(needed, 'B')} (weights, gradients and"
+        f" optimizer {quantity(memory.fixed_bytes(states), 'B')}, each example"
+        f" {quantity(memory.example_bytes, 'B')}), {device.name} has"
+        f" {quantity(device.memory_bytes, 'B')}; {lacking.size} of {num_examples.size} clients lack"
+        f" memory; accepted: {accepted}"
     )
 
 

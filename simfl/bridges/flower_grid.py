@@ -39,7 +39,7 @@ from simfl.bridges.flower_app import (
 from simfl.bridges.flower_values import Answer, AppFailed, AppValues
 from simfl.bridges.polling import Polls
 from simfl.common.arrays import IntArray
-from simfl.common.training_memory import in_words
+from simfl.common.quantity import quantity
 from simfl.protocols.clock import Process
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.exchanges import Letter, LetterLoad
@@ -248,8 +248,9 @@ class SimulatedGrid(Grid):
             device = world.devices[world.device_index[letter.client]]
             raise AppFailed(
                 f"a {letter.kind!r} message to client {letter.client} takes"
-                f" {in_words(needed_bytes)} (weights, gradients, optimizer, largest batch), more"
-                f" than {device.name} has, {in_words(needed_bytes - lacking_bytes)}; accepted:"
+                f" {quantity(needed_bytes, 'B')} (weights, gradients, optimizer, largest batch),"
+                f" more than {device.name} has, {quantity(needed_bytes - lacking_bytes, 'B')};"
+                " accepted:"
                 " smaller batches, a smaller model, or population.memory: drop"
             )
 

@@ -42,7 +42,7 @@ from simfl.bridges.message_work import KEYS_ALONE, MessageWork, UnknownWork
 from simfl.bridges.message_work import Work as MessagesWork
 from simfl.common.model_work import ModelWork
 from simfl.common.notices import Notice, notice
-from simfl.common.training_memory import in_words
+from simfl.common.quantity import quantity
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.learned_values import Effort, ValueStore
 from simfl.protocols.state_ref import StateRef
@@ -490,7 +490,7 @@ class AppValues(TimingOnly):
         if self._lacking:
             message = (
                 f"{len(self._lacking)} of {self._clients} nodes lack memory for a message that they"
-                f" got, up to {in_words(max(self._lacking.values()))}: it was never answered"
+                f" got, up to {quantity(max(self._lacking.values()), 'B')}: it was never answered"
             )
             found.append(notice("out_of_memory", message, len(self._lacking)))
         return found

@@ -10,15 +10,6 @@ from numpy.typing import ArrayLike
 from simfl.common.arrays import FloatArray
 
 
-def in_words(bytes_: float) -> str:
-    """Bytes in words: 8.59 GB."""
-    units = ("bytes", "kB", "MB", "GB", "TB")
-    power = 0
-    while float(f"{bytes_ / 1000**power:.3g}") >= 1000 and power < len(units) - 1:
-        power += 1
-    return f"{bytes_ / 1000**power:.3g} {units[power]}"
-
-
 @dataclass(frozen=True)
 class TrainingMemory:
     """The bytes that training needs at the same time, with float32 values.

@@ -31,11 +31,11 @@ class ClientView:
     round by the run's estimator (for an unseen client: from its registered hardware).
 
     Nominal figures, without noise, of the dispatch that a client would be part of: `cycles` of all
-    its computation, so that its seconds are cycles / frequency; `transfer_s` of all its messages,
-    and of its edge server's to and from the cloud; `edge_latency_s`, the estimate from dispatch to
-    arrival for its edge server (or for the server, without edge servers). Registered figures of a
-    busy CPU core: `kappa` (W/Hz^3) and `power_static_w`, with power = static + kappa f^3 (NaN:
-    another law).
+    its computation, which takes cycles / frequency seconds at the highest frequency (and less than
+    that below it, if a device is `memory_bound`); `transfer_s` of all its messages, and of its edge
+    server's to and from the cloud; `edge_latency_s`, the estimate from dispatch to arrival for its
+    edge server (or for the server, without edge servers). Registered figures of a busy CPU core:
+    `kappa` (W/Hz^3) and `power_static_w`, with power = static + kappa f^3 (NaN: another law).
     """
 
     time_s: float

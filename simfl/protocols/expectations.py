@@ -25,10 +25,11 @@ class Expectations:
 
     It assumes no noise, plain training, the whole model in every message, the highest frequency,
     and radios that have not sent yet. Per client, with a dedicated link: `cycles` of a round's
-    computation, so that its seconds are cycles / frequency; `round_s` of a round; `transfer_s` of a
-    round's messages. Per edge server and, last, for a flat server: `latency_s` of a dispatch of its
-    slowest clients in parallel, as many as a round should have, and `backhaul_s` of its messages to
-    and from the cloud. `detail` has the effect of contention and sleeping radios; None: none.
+    computation at the highest frequency, times that frequency; `round_s` of a round; `transfer_s`
+    of a round's messages. Per edge server and, last, for a flat server: `latency_s` of a dispatch
+    of its slowest clients in parallel, as many as a round should have, and `backhaul_s` of its
+    messages to and from the cloud. `detail` has the effect of contention and sleeping radios; None:
+    none.
     """
 
     edge_rounds: int

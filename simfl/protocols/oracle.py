@@ -154,7 +154,7 @@ class WorldExpectations:
             return float("nan")
         size = self._size(server, members)
         if self._in_flight is not None:
-            return float(self._one_of_many_s(server, members, size, radio_idle_s))
+            return float(self._one_of_many_s(server, members, radio_idle_s))
         pause_s = self._work_s(size) if server.is_edge else 0.0
         rounds_s = self._rounds_s(members, size, radio_idle_s, pause_s, server)
         if not server.is_edge:
@@ -198,9 +198,9 @@ class WorldExpectations:
         return np.take_along_axis(everybody, np.argpartition(lots, size - 1, axis=1), 1)[:, :size]
 
     def _one_of_many_s(
-        self, server: ServerId, members: IntArray, size: int, radio_idle_s: FloatArray
+        self, server: ServerId, members: IntArray, radio_idle_s: FloatArray
     ) -> float:
-        """The mean round of a client, with `size` of them in flight."""
+        """The mean round of a client beside others in flight."""
         if self._plain_rounds.contended:
             return float(self._beside_others_s(server, radio_idle_s)[members].mean())
         draws = np.arange(1 if self._plain_rounds.certain else max(1, DRAWS // members.size))

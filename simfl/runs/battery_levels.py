@@ -66,16 +66,18 @@ def battery_levels(run: LoadedRun) -> pd.DataFrame:
 def battery_figures(run: LoadedRun) -> dict[str, float]:
     """Figures of the manifest: the mean and the lowest level at the end, and how many ran empty.
 
-    None if all clients are on mains power.
+    A client that begins with nothing has not run empty. No figures if all are on mains power.
     """
-    by_client = battery_levels(run).groupby("client")["level"]
+    levels = battery_levels(run)
+    by_client = levels.groupby("client")["level"]
     if not len(by_client):
         return {}
     at_end = by_client.last()
+    ran_empty = (levels["level"] <= _NOTHING) & (by_client.shift() > _NOTHING)
     return {
         "battery_level": float(at_end.mean()),
         "lowest_battery_level": float(at_end.min()),
-        "emptied_clients": int((by_client.min() <= _NOTHING).sum()),
+        "emptied_clients": int(levels.loc[ran_empty, "client"].nunique()),
     }
 
 

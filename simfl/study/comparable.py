@@ -18,7 +18,7 @@ from simfl.runs.figure_notes import figure_notes
 from simfl.runs.runfolder import HARDWARE, LoadedRun
 from simfl.study.evaluation_grid import BETWEEN_S, between_evaluations_s, grid_sentences
 from simfl.study.few_test_examples import ROUNDING, TEST_EXAMPLES, differ, step_of
-from simfl.study.figures import is_learned, is_yes_or_no
+from simfl.study.figures import is_learned, is_yes_or_no, on_test_set
 from simfl.study.regression import TASK, regression_sentence
 from simfl.study.targets import target_of
 
@@ -81,11 +81,6 @@ def _is_of_events(runs: pd.DataFrame, metric: str) -> bool:
     """Whether a figure is of a user's own measure that says so (`Measure.learned`)."""
     told = runs[OF_EVENTS].dropna() if OF_EVENTS in runs else ()
     return any(metric.partition(".")[0] in one.split(", ") for one in told)
-
-
-def _is_of_test_set(metric: str) -> bool:
-    """Whether a figure is about the server's test set: accuracies, losses, and targets of them."""
-    return target_of(metric) is not None or metric in ("accuracy", "best_accuracy", "loss")
 
 
 @dataclass(frozen=True)
@@ -164,7 +159,7 @@ OWN_MODELS = Caveat(
     why="their accuracy is the mean over models that are each made for one client's examples, on"
     " the whole test set; worst_client_accuracy and accuracy_spread, with data.client_test_share,"
     " compare what clients are served",
-    concerns=_is_of_test_set,
+    concerns=on_test_set,
     text=_own_models,
     ends=_BY_WHAT_IS_LEARNED,
 )

@@ -18,7 +18,7 @@ TEST_EXAMPLES = "test_examples"
 SHARES = ("accuracy", "best_accuracy")
 """Figures that are shares of the test examples, except in a regression."""
 ROUNDING = 1e-12
-"""Losses count as equal if they differ by less than this share of their size."""
+"""Values count as equal if they differ by less than this share of their size."""
 
 
 def step_of(runs: pd.DataFrame, metric: str) -> float:

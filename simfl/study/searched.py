@@ -55,7 +55,7 @@ def search_path(table: pd.DataFrame, search: Search) -> pd.DataFrame:
     far, else NaN. `better`: the trial is better than all before it; with several objectives, no
     earlier trial is as good. `front`: the trial is the best of all, or on the Pareto front of all.
     """
-    runs = _whole(table, search)
+    runs = _whole(table)
     by_trial = runs.groupby("point")
     found = by_trial[list(search.over)].first()
     found = found.assign(**{name: by_trial[name].mean() for name in search.objectives})
@@ -85,7 +85,7 @@ def search_path(table: pd.DataFrame, search: Search) -> pd.DataFrame:
     return found
 
 
-def _whole(table: pd.DataFrame, search: Search) -> pd.DataFrame:
+def _whole(table: pd.DataFrame) -> pd.DataFrame:
     """The runs of the leading trials, up to the first that lacks a seed."""
     runs = table[table["status"].isin(ENDED)]
     seeds = runs.groupby("point").size().reindex(range(int(runs["point"].max()) + 1), fill_value=0)

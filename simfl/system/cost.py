@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.common.arrays import FloatArray
 
 
 class MissingCost(ValueError):
@@ -50,23 +50,3 @@ class TransferCost:
     duration_s: FloatArray
     active_j: FloatArray
     network_j: FloatArray
-
-
-@dataclass(frozen=True)
-class WireTransfer(TransferCost):
-    """A message's cost over all its attempts, and the bytes sent for it.
-
-    `wire_bytes` is the message's size after the codec, `attempts` the number of times it was sent
-    (0: there was no message), `lost_bytes` the bytes of attempts that were lost: attempts *
-    wire_bytes = lost_bytes, plus wire_bytes if the message arrived. `failed` tells that it never
-    did. `promotion_j` is the part of `active_j` for waking the radio, `since_last_attempt_s` the
-    time from the end of the last attempt to the end: the time that a sender waits before it gives
-    up.
-    """
-
-    wire_bytes: IntArray
-    attempts: IntArray
-    lost_bytes: IntArray
-    failed: BoolArray
-    promotion_j: FloatArray
-    since_last_attempt_s: FloatArray

@@ -49,7 +49,9 @@ LARGEST_LOSS = 1e30
 
 @dataclass(frozen=True)
 class Pace:
-    """Rounds so far, preferred duration (s, with its start), utilities per round, last rounds."""
+    """Rounds so far, preferred duration (s) and its step, utilities of the last rounds that the
+    pacer compares, and each client's last round.
+    """
 
     rounds: int = 0
     preferred_s: float = math.nan
@@ -111,6 +113,7 @@ class Oort(CountedSelection):
         chosen = np.sort(view.clients[picked])
         last = {**memory.last_round, **dict.fromkeys(chosen.tolist(), number)}
         gained = (*memory.utilities, float(utility[picked][tried[picked]].sum()))
+        gained = gained[-2 * self.window :]
         return replace(memory, rounds=number, utilities=gained, last_round=last), chosen
 
     def _utility(self, view: ClientView, preferred_s: float) -> FloatArray:
@@ -153,7 +156,7 @@ class Oort(CountedSelection):
             start_s = float(np.median(known))
             return replace(memory, preferred_s=start_s, step_s=self.pace * start_s)
         utilities, window = memory.utilities, self.window
-        if len(utilities) < 2 * window or len(utilities) % window:
+        if len(utilities) < 2 * window or memory.rounds % window:
             return memory
         stalls = sum(utilities[-window:]) < sum(utilities[-2 * window : -window])
         return replace(memory, preferred_s=memory.preferred_s + stalls * memory.step_s)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from simfl.common.kept_values import kept_values
 from simfl.learning.codecs.base import ValueCodec
 from simfl.learning.codecs.uniform import quantised
 from simfl.learning.parameters import Parameters
@@ -30,7 +30,7 @@ class TopK(ValueCodec):
 
     def code(self, values: Parameters, sent: int, generator: torch.Generator) -> Parameters:
         """As many values as the message has room for."""
-        count = math.ceil(round(self.share * sent, 6))
+        count = int(kept_values(self.share, sent))
         kept = largest_of_all(list(values.values()), count)
         return {
             name: self._in_bits(tensor, generator)

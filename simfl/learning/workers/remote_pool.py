@@ -239,7 +239,7 @@ class RemotePool:
         """What is held, transferred here; computed again if its worker is lost."""
         for _ in range(MOST_DEATHS):
             try:
-                return self._waited(held.worker, held.worker.line.fetch(held.number))
+                return self._waited(held.worker.line.fetch(held.number))
             except WorkerLost as loss:
                 self._again([held], held.worker, str(loss))
         raise WorkerDied(f"{MOST_DEATHS} workers were lost with the same answers")
@@ -259,7 +259,7 @@ class RemotePool:
                 asked.append((worker, own, worker.line.partial_sum(weights, where)))
             for worker, own, handle in asked:
                 try:
-                    parts += self._waited(worker, handle)
+                    parts += self._waited(handle)
                 except WorkerLost as loss:
                     self._again([held for held, _ in own.values()], worker, str(loss))
                 else:
@@ -268,7 +268,7 @@ class RemotePool:
                 return parts
         raise WorkerDied(f"{MOST_DEATHS} workers were lost with the same answers")
 
-    def _waited(self, worker: Worker, handle: Any) -> list[Any]:
+    def _waited(self, handle: Any) -> list[Any]:
         """The packed values that a worker sends outside of `map`; raises WorkerLost."""
         until = time.monotonic() + self.give_up_s
         while not self.cluster.wait([handle], min(LONGEST_WAIT_S, self.give_up_s)):

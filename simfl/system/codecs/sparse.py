@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simfl.common.arrays import IntArray
+from simfl.common.kept_values import kept_values
 from simfl.system.codecs.base import Codec, bit_bytes, value_count
 
 Positions = Literal["smallest", "dense", "bitmap", "index", "index32", "none"]
@@ -62,6 +63,5 @@ class SparseCodec(Codec):
     def encoded_bytes(self, raw_bytes: ArrayLike) -> IntArray:
         """The kept values and their positions."""
         values = value_count(raw_bytes)
-        # Rounded first, since 0.1 * 30 is slightly above 3 in floating point.
-        kept = np.ceil(np.round(self.share * values, 6)).astype(np.int64)
+        kept = kept_values(self.share, values)
         return sparse_bytes(values, kept, self.value_bits, self.positions)

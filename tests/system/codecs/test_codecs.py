@@ -79,7 +79,9 @@ def test_larger_models_never_take_fewer_bytes(codec: Codec) -> None:
     assert (np.diff(codec.encoded_bytes(4 * np.arange(3000))) >= 0).all()
 
 
-@pytest.mark.parametrize(("share", "values", "kept"), [(0.1, 30, 3), (0.1, 31, 4), (1e-3, 1, 1)])
+@pytest.mark.parametrize(
+    ("share", "values", "kept"), [(0.1, 30, 3), (0.1, 31, 4), (1e-3, 1, 1), (1e-9, 9, 1)]
+)
 def test_a_share_is_rounded_up_to_whole_values(share: float, values: int, kept: int) -> None:
     """0.1 of 30 is 3, though 0.1 * 30 is a little more in floating point."""
     codec = SparseMask(share=share, positions="none")
