@@ -450,6 +450,7 @@ class SimulatedGrid(Grid):
             np.array(sent, dtype=np.int64),
             [],
             np.zeros(len(letters)),
+            np.zeros(len(letters), dtype=np.int64),
         )
         before = self._made
         self._made = taken_in if before is None else Delivered.join([before, taken_in])

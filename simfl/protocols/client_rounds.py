@@ -123,13 +123,13 @@ class ClientRounds:
             self._dispatcher.fates.waits.closed()
             least = max(least, policy.least_updates or 0)
         if delivered.clients.size < least and (policy is not None or least <= clients.size):
-            self._observations.drop(delivered.clients, delivered.active_j)
+            self._observations.drop(delivered.clients, delivered.active_j, delivered.rounds)
             if policy is not None and (delivered.clients.size or policy.least_updates):
                 about = {"version": ref.version, "round": round_number}
                 self._dispatcher.fates.waits.abandoned()
                 self._dispatcher.abandon(server, delivered.clients.size, least, about)
             delivered = delivered.take(np.zeros(delivered.clients.size, dtype=bool))
-        self._dispatcher.fates.received(server, delivered.clients, delivered.active_j)
+        self._dispatcher.fates.received(server, delivered)
         if self._needs_losses:
             fresh = delivered.clients[delivered.versions == ref.version]
             loss = self._values.losses(ref, fresh, self._setting.clock.now_s)
@@ -147,7 +147,7 @@ class ClientRounds:
         """The updates that have arrived when `policy` ends; none if all messages were lost."""
         now_s, history = self._setting.clock.now_s, self._history
         self._observations.take_in(now_s)
-        self._dispatcher.fates.lose(*self._late.forget(server, now_s))
+        self._lose_carried(server)
         rounds, held = history.rounds[clients], history.version[clients]
         history.rounds[clients] += 1
         futures = self._values.submit(clients, rounds, ref, held)
@@ -174,6 +174,12 @@ class ClientRounds:
 
         cohort = self._dispatcher.dispatch(orders, received, computed)
         self._under_way[id(cohort)] = cohort
+        versions = np.full(clients.size, ref.version, dtype=np.int64)
+
+        def delivered(which: BoolArray) -> Delivered:
+            sent = Delivered(clients, versions, prices.up_bytes, futures, cohort.spent_j, rounds)
+            return sent if which.all() else sent.take(which)
+
         with self._setting.clock.waiting(str(server), f"{clients.size} clients' uploads"):
             try:
                 closed_s = yield from cohort.closed(policy, self._values.min_updates)
@@ -181,25 +187,21 @@ class ClientRounds:
                 del self._under_way[id(cohort)]
                 there = cohort.arrives_s <= self._setting.clock.now_s
                 self._observations.finished(cohort.reports(there))
-                self._dispatcher.fates.received(server, clients[there], cohort.spent_j[there])
+                self._dispatcher.fates.received(server, delivered(there))
                 raise
         del self._under_way[id(cohort)]
         if not self._setting.world.noticed_after_s:
             self.waits.waited(closed_s, shortened=cohort.given_up(closed_s))
         if not server.is_edge:
             self._observations.arrived(server, self._setting.clock.now_s - now_s)
-        versions = np.full(clients.size, ref.version, dtype=np.int64)
-
-        def delivered(which: BoolArray) -> Delivered:
-            sent = Delivered(clients, versions, prices.up_bytes, futures, cohort.spent_j)
-            return sent if which.all() else sent.take(which)
-
         carried = self._late.carried(server, closed_s)
 
         def late(which: BoolArray) -> None:
             stragglers, reports = delivered(which), cohort.reports(which)
             fails_s = self._dispatcher.fails_s(server)
             self._late.expect(stragglers, reports, closed_s, round_number, server, fails_s, policy)
+            if policy.late == "carry_over":
+                self._dispatcher.fates.carry(stragglers.clients)
 
         cohort.follow(closed_s, late)
         there = cohort.arrives_s <= closed_s
@@ -273,8 +275,13 @@ class ClientRounds:
 
     def forget(self, server: ServerId) -> None:
         """An edge server has lost what it had not passed on and what it would have carried over."""
-        self._dispatcher.fates.lose(*self._late.forget(server, self._setting.clock.now_s))
+        self._lose_carried(server)
         self._dispatcher.fates.crashed(server)
+
+    def _lose_carried(self, server: ServerId) -> None:
+        """Late updates that a server has lost by failing were in vain."""
+        for lost in self._late.forget(server, self._setting.clock.now_s):
+            self._dispatcher.fates.lose_carried(lost)
 
 
 def _not_told(places: IntArray) -> None:

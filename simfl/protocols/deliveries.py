@@ -17,7 +17,8 @@ class Delivered:
 
     `versions`: the server version that each job started from; `up_bytes`: the message size before
     the codec; `futures`: the updates themselves, empty in a timing-only run; `active_j`: joules
-    above idle power of the rounds that made them.
+    above idle power of the rounds that made them; `rounds`: how many their clients had begun before
+    these.
     """
 
     clients: IntArray
@@ -25,6 +26,7 @@ class Delivered:
     up_bytes: IntArray
     futures: Sequence[Future]
     active_j: FloatArray
+    rounds: IntArray
 
     def staleness(self, version: int) -> IntArray:
         """The number of versions that each update is behind `version`."""
@@ -45,12 +47,14 @@ class Delivered:
             self.up_bytes[which],
             futures,
             self.active_j[which],
+            self.rounds[which],
         )
 
     @staticmethod
     def of_servers(servers: IntArray, versions: IntArray, up_bytes: IntArray) -> Delivered:
         """Models of edge servers, which no client round made."""
-        return Delivered(servers, versions, up_bytes, [], np.zeros(servers.size))
+        none = np.zeros(servers.size, dtype=np.int64)
+        return Delivered(servers, versions, up_bytes, [], none.astype(float), none)
 
     @staticmethod
     def join(several: Sequence[Delivered]) -> Delivered:
@@ -61,4 +65,5 @@ class Delivered:
             np.concatenate([one.up_bytes for one in several]),
             [future for one in several for future in one.futures],
             np.concatenate([one.active_j for one in several]),
+            np.concatenate([one.rounds for one in several]),
         )

@@ -309,7 +309,7 @@ class Dispatcher:
         if not orders.query:
             ended = places[has_memory]
             tails_j = self._idle.tails_j[timeline.actors[ended]]
-            self.fates.end(timeline, ended, ends_s[has_memory], tails_j)
+            self.fates.end(timeline, ended, ends_s[has_memory], tails_j, orders.numbers[ended])
 
     def _out_of_memory(self, orders: Orders, places: IntArray, times_s: FloatArray) -> None:
         """End the rounds of those of `places` that have the model but lack memory to train it."""

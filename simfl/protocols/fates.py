@@ -11,6 +11,7 @@ import numpy as np
 
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.common.notices import Notice, notice
+from simfl.protocols.deliveries import Delivered
 from simfl.protocols.timeline import NOT_STOPPED, Timeline
 from simfl.system.interruptions import CAUSES
 from simfl.system.server_id import ServerId
@@ -66,11 +67,17 @@ class Fates:
         self._tails.over(clients, tails_j)
 
     def end(
-        self, timeline: Timeline, places: IntArray, ends_s: FloatArray, tails_j: FloatArray
+        self,
+        timeline: Timeline,
+        places: IntArray,
+        ends_s: FloatArray,
+        tails_j: FloatArray,
+        rounds: IntArray,
     ) -> None:
         """Records the fates of the rounds of `places`, which end at `ends_s`, now or later.
 
-        `tails_j` (places,) as for `begun`: those before these rounds.
+        All (places,): `tails_j` as for `begun`, those before these rounds; `rounds` as in
+        `Delivered`.
         """
         clients = timeline.actors[places]
         before = np.isfinite(self._last_ends_s[clients])
@@ -80,18 +87,25 @@ class Fates:
         self._absences.end(timeline, places, ends_s)
         self._last[clients], self._last_ends_s[clients] = _of(timeline)[places], ends_s
         self._last_active_j[clients] = timeline.spent_j[places]
-        self._tails.ended(clients, tails_j, self._last[clients] != ARRIVED)
+        self._tails.ended(clients, rounds, tails_j, self._last[clients] != ARRIVED)
 
-    def drop(self, clients: IntArray, active_j: FloatArray) -> None:
-        """Their last rounds, whose updates have arrived, were in vain: these are dropped."""
+    def carry(self, clients: IntArray) -> None:
+        """The updates of these clients' last rounds come late, and will be carried over."""
+        self._tails.carry(clients)
+
+    def drop(self, clients: IntArray, active_j: FloatArray, rounds: IntArray | None) -> None:
+        """Rounds whose updates have arrived were in vain: these are dropped.
+
+        `rounds` as in `Delivered`; None: each client's last one.
+        """
         self._wasted_active_j += float(active_j.sum())
-        self._tails.in_vain(clients)
+        self._tails.in_vain(clients, rounds)
 
-    def received(self, server: ServerId, clients: IntArray, active_j: FloatArray) -> None:
-        """A server has more updates, whose rounds took these joules; the cloud's are safe."""
+    def received(self, server: ServerId, updates: Delivered) -> None:
+        """A server has more updates; the cloud's are safe."""
         if server.is_edge:
-            self._unreported.setdefault(server, []).append((clients, active_j))
-            self._tails.hold(clients)
+            self._unreported.setdefault(server, []).append((updates.clients, updates.active_j))
+        self._tails.received(updates, held=server.is_edge)
 
     def reported(self, server: ServerId) -> None:
         """An edge server has passed on what it had."""
@@ -104,11 +118,19 @@ class Fates:
             self.lose(clients, active_j)
 
     def lose(self, clients: IntArray, active_j: FloatArray) -> None:
-        """Rounds whose updates have arrived were in vain: their server lost them."""
+        """Rounds whose updates an edge server held were in vain: it lost them."""
+        self._unheard(active_j)
+        self._tails.lose(clients)
+
+    def lose_carried(self, updates: Delivered) -> None:
+        """So were those of late updates, which it would have carried over."""
+        self._unheard(updates.active_j)
+        self._tails.in_vain(updates.clients, updates.rounds)
+
+    def _unheard(self, active_j: FloatArray) -> None:
         self._counts[ARRIVED] -= active_j.size
         self._counts[UNHEARD] += active_j.size
         self._wasted_active_j += float(active_j.sum())
-        self._tails.lose(clients)
 
     def wasted_active_j(self, now_s: float, tails_j: FloatArray) -> float:
         """Joules above idle power of rounds that have ended by now without a merged update.
@@ -174,22 +196,37 @@ class _TailsInVain:
     """Joules of radios' tails after rounds that brought no update: of earlier rounds, and of each
     client's last one, whose tail has not been cut off yet.
 
-    Updates that an edge server holds may yet be lost.
+    Updates that an edge server holds may yet be lost, and late ones that are carried over dropped.
     """
 
     def __init__(self, clients: int) -> None:
         self._earlier_j = 0.0
         self._before_j: FloatArray = np.zeros(clients)
-        self._in_vain, self._held = np.zeros((2, clients), dtype=bool)
+        self._in_vain, self._held, self._carried = np.zeros((3, clients), dtype=bool)
         self._of_held_j: FloatArray = np.zeros(clients)
+        self._last_round: IntArray = np.full(clients, -1)
+        # By client and round, where a later round has begun before the update was taken in.
+        self._of_carried_j: dict[tuple[int, int], float] = {}
 
-    def ended(self, clients: IntArray, tails_j: FloatArray, in_vain: BoolArray) -> None:
+    def ended(
+        self, clients: IntArray, rounds: IntArray, tails_j: FloatArray, in_vain: BoolArray
+    ) -> None:
         """Rounds after which tails may follow; `tails_j` were before them."""
+        self._last_round[clients] = rounds
         self._before_j[clients], self._in_vain[clients] = tails_j, in_vain
 
-    def hold(self, clients: IntArray) -> None:
-        """An edge server has received the updates of these clients' last rounds."""
-        self._held[clients] = True
+    def carry(self, clients: IntArray) -> None:
+        """The updates of these clients' last rounds will be carried over."""
+        self._carried[clients] = True
+
+    def received(self, updates: Delivered, *, held: bool) -> None:
+        """Updates have been taken in; those that an edge server holds may yet be lost."""
+        clients = updates.clients
+        earlier_j, last = self._known(clients, updates.rounds)
+        self._carried[clients[last]] = False
+        if held:
+            self._held[clients[last]] = True
+            np.add.at(self._of_held_j, clients, earlier_j)
 
     def reported(self, clients: IntArray) -> None:
         """It has passed on all that it held of these clients."""
@@ -202,17 +239,32 @@ class _TailsInVain:
         self._in_vain[clients] |= self._held[clients]
         self.reported(clients)
 
-    def in_vain(self, clients: IntArray) -> None:
-        """The last rounds of these clients were in vain."""
-        self._in_vain[clients] = True
+    def in_vain(self, clients: IntArray, rounds: IntArray | None) -> None:
+        """These rounds were in vain; None: the last ones of these clients."""
+        if rounds is None:
+            rounds = self._last_round[clients]
+        earlier_j, last = self._known(clients, rounds)
+        self._earlier_j += float(earlier_j.sum())
+        self._in_vain[clients[last]], self._carried[clients[last]] = True, False
+
+    def _known(self, clients: IntArray, rounds: IntArray) -> tuple[FloatArray, BoolArray]:
+        """The joules of the tails after earlier rounds, and which are the clients' last ones."""
+        earlier_j = np.zeros(clients.size)
+        if self._of_carried_j:
+            keys = zip(clients.tolist(), rounds.tolist(), strict=True)
+            earlier_j[:] = [self._of_carried_j.pop(key, 0.0) for key in keys]
+        return earlier_j, self._last_round[clients] == rounds
 
     def over(self, clients: IntArray, tails_j: FloatArray) -> None:
         """No tail after these clients' last rounds goes on."""
         wasted, of_last_j = self._in_vain[clients], tails_j - self._before_j[clients]
         self._earlier_j += float(of_last_j[wasted].sum())
         self._of_held_j[clients] += np.where(self._held[clients] & ~wasted, of_last_j, 0.0)
+        for place in np.flatnonzero(self._carried[clients] & ~wasted).tolist():
+            key = int(clients[place]), int(self._last_round[clients[place]])
+            self._of_carried_j[key] = float(of_last_j[place])
         self._before_j[clients], self._in_vain[clients] = tails_j, False
-        self._held[clients] = False
+        self._held[clients] = self._carried[clients] = False
 
     def by(self, tails_j: FloatArray) -> float:
         """The joules by now; `tails_j` (clients,) are those of all tails."""

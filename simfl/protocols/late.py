@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.common.arrays import BoolArray, FloatArray
 from simfl.eventlog.kinds import KIND_INDEX
 from simfl.eventlog.log import EventLog
 from simfl.eventlog.rows import make_rows
@@ -77,18 +77,13 @@ class Late:
             )
         )
 
-    def forget(self, server: ServerId, now_s: float) -> tuple[IntArray, FloatArray]:
-        """Drops updates that a server has lost by failing until now.
-
-        Returns their clients, and the joules above idle power of each.
-        """
+    def forget(self, server: ServerId, now_s: float) -> list[Delivered]:
+        """Drops updates that a server has lost by failing until now, and returns them."""
         known = self._carried.get(server, [])
         lost = [one for one in known if one.fails_s <= now_s]
         if lost:
             self._carried[server] = [one for one in known if one.fails_s > now_s]
-        nobody, nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
-        clients = np.concatenate([nobody, *(one.delivered.clients for one in lost)])
-        return clients, np.concatenate([nothing, *(one.delivered.active_j for one in lost)])
+        return [one.delivered for one in lost]
 
     def carried(self, server: ServerId, now_s: float) -> list[Delivered]:
         """Updates for a server that have arrived since the last call.

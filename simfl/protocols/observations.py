@@ -107,10 +107,10 @@ class _OnTheirWay:
         """Adds uploads that will arrive, and whether they are dropped then."""
         self._waiting.append((reports, dropped))
 
-    def drop(self, clients: IntArray, active_j: FloatArray) -> None:
+    def drop(self, clients: IntArray, active_j: FloatArray, rounds: IntArray | None) -> None:
         """Finished rounds, whose updates are dropped."""
         np.add.at(self.dropped, clients, 1)
-        self._fates.drop(clients, active_j)
+        self._fates.drop(clients, active_j, rounds)
 
     def arrived(self, now_s: float) -> list[tuple[ClientReports, bool]]:
         """Uploads that have arrived since the last call, and whether they are dropped."""
@@ -220,9 +220,9 @@ class Observations:
                 self.drop(reports.clients, reports.active_j)
                 self._on_their_way.dropped_late += reports.clients.size
 
-    def drop(self, clients: IntArray, active_j: FloatArray) -> None:
-        """Finished rounds, whose updates are dropped."""
-        self._on_their_way.drop(clients, active_j)
+    def drop(self, clients: IntArray, active_j: FloatArray, rounds: IntArray | None = None) -> None:
+        """Finished rounds, whose updates are dropped; `rounds` as for `Fates.drop`."""
+        self._on_their_way.drop(clients, active_j, rounds)
 
     def losses(self, clients: IntArray, loss: FloatArray) -> None:
         """Clients have reported the mean loss on their data of the model that they received."""

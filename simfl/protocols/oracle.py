@@ -240,6 +240,7 @@ class WorldExpectations:
             np.full(cohort, self._plain_rounds.price.up_bytes),
             [],
             np.zeros(cohort),
+            np.zeros(cohort, dtype=np.int64),
         )
         work = self._values.server_work(self._ref, arrived)
         if not (work.flops or work.bytes_moved):

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from simfl.protocols.fates import Fates
 from simfl.runs.summary import wasted as told_of
 from tests.protocols.faults import PROTOCOLS, Watched, faulty, outages, tails_after
 from tests.small import SEMI_ASYNCHRONOUS, simulated, small
@@ -204,4 +205,50 @@ def test_joules_of_updates_that_a_crashed_edge_server_had_are_wasted(
     tails_j = tails_after(lost_rows[["client", "round"]].drop_duplicates(), events, run)
     assert tails_j > (0.5 if link == "lte_2021" else 0.1) * lost_rows["active_j"].sum()
     wasted_j = lost_rows["active_j"].sum() + tails_j
+    assert run.wasted["wasted_active_j"] == pytest.approx(wasted_j, rel=1e-9)
+
+
+@pytest.mark.parametrize(("sharing", "deadline_s"), [({}, 0.01), (SHARED, 0.03)])
+def test_joules_of_updates_that_are_carried_over_and_then_dropped(
+    sharing: dict[str, Any], deadline_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round that is given up drops late updates of earlier rounds, too: with the tails of these,
+    although their clients have begun other rounds since."""
+    dropped: list[tuple[int, int]] = []
+    drop = Fates.drop
+
+    def watched(self: Fates, clients: Any, active_j: Any, rounds: Any) -> None:
+        dropped.extend(zip(clients.tolist(), rounds.tolist(), strict=True))
+        drop(self, clients, active_j, rounds)
+
+    monkeypatch.setattr(Fates, "drop", watched)
+    late = {"deadline_s": deadline_s, "late": "carry_over", "least_updates": 5}
+    _, run = simulated(
+        small(
+            population={
+                "clients": 8,
+                "groups": [{"device": "rpi_4b", "link": "lte_2021", "share": 1.0}],
+                "compute_noise": 0.6,
+                "speed_spread": 0.8,
+                **sharing,
+            },
+            algorithm={"name": "none", "local": {"epochs": 40, "batch_size": 16}},
+            decisions={"selection": {"name": "random", "count": 6}},
+            protocol={"name": "synchronous", "patience": late},
+            stop={"versions": 10_000, "time_s": 10},
+        ),
+        tmp_path,
+    )
+
+    events = pd.read_parquet(tmp_path / "events.parquet")
+    stages = events[
+        events["client"].notna() & events["kind"].isin(["download", "compute", "upload"])
+    ]
+    rounds = stages.groupby(["client", "round"])["active_j"].sum().reset_index()
+    rounds["number"] = rounds.groupby("client").cumcount()
+    wasted = pd.DataFrame(dropped, columns=["client", "number"]).merge(rounds)
+    last = rounds.groupby("client")["number"].max()
+    earlier = wasted["number"] < wasted["client"].map(last)
+    assert len(wasted) == len(dropped) == run.wasted["wasted_rounds"] and earlier.sum() > 20
+    wasted_j = wasted["active_j"].sum() + tails_after(wasted[["client", "round"]], events, run)
     assert run.wasted["wasted_active_j"] == pytest.approx(wasted_j, rel=1e-9)

@@ -74,6 +74,7 @@ def delivered(futures, versions=None):
         np.full(len(futures), 4),
         futures,
         np.zeros(len(futures)),
+        np.zeros(len(futures), dtype=np.int64),
     )
 
 
