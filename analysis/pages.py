@@ -70,6 +70,8 @@ BLOCK = re.compile(
 )
 VALUE = re.compile(r"(<!-- value: ([^\n]*?) -->)[^\n]*?(<!-- end -->)")
 NOTHING = "No runs yet.\n"
+CALIBRATING = "_unended"
+"""How the names of runs end that calibrate the row of the rest of their names."""
 VERDICTS = ("HOLDS", "UNDECIDED", "FAILS", "NOTE")
 
 
@@ -336,11 +338,15 @@ def _only(seeds: str) -> str:
 def _share_run(
     planned: pd.DataFrame, values: pd.DataFrame, means_over: Mapping[str, int]
 ) -> NDArray[np.float64]:
-    """The share of its planned seeds that each planned row has among `values` (of one scale)."""
+    """The share of its planned seeds that each planned row has among `values` (of one scale).
+
+    A run that calibrates a row records nothing itself: it was run if that row was.
+    """
     done = values[["data", "name", "seed"]].drop_duplicates().groupby(["data", "name"]).size()
     scale = values["scale"].iloc[0] if len(values) else SCALES[0]
     done *= means_over.get(str(scale), 1)
-    cells = pd.MultiIndex.from_frame(planned[["data", "name"]])
+    names = planned["name"].astype(str).str.removesuffix(CALIBRATING)
+    cells = pd.MultiIndex.from_arrays([planned["data"], names])
     run = np.minimum(done.reindex(cells, fill_value=0).to_numpy(), planned["seeds"].to_numpy())
     return np.asarray(run / planned["seeds"].to_numpy(), dtype=float)
 

@@ -135,6 +135,15 @@ def test_a_plan_for_some_data_leaves_that_for_others(tmp_path: Path) -> None:
     ]
 
 
+def test_a_run_that_calibrates_was_run_if_its_row_was() -> None:
+    """It records nothing itself."""
+    names = ["a_unended", "a", "b_unended", "b"]
+    planned = pd.DataFrame({"data": "digits", "name": names, "seeds": [1, 5, 1, 5]})
+    done = values(("a", 0, 0.9), ("a", 1, 0.8)).assign(scale="paper")
+
+    assert pages._share_run(planned, done, {}).tolist() == [1.0, 0.4, 0.0, 0.0]
+
+
 @pytest.fixture
 def page(tmp_path: Path, commit: list[str], monkeypatch: pytest.MonkeyPatch) -> Path:
     """A page of a paper of one table, two of whose five seeds were run."""
