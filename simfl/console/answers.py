@@ -87,7 +87,7 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         _pareto(study, loaded),
         _best(study, loaded),
         _explained(loaded),
-        _absent(study, loaded),
+        _absent(loaded),
     ):
         console.print(shown, crop=isinstance(shown, str))
     print_kinds(console, warning_kinds(runs))
@@ -174,16 +174,10 @@ def _explained(loaded: LoadedStudy) -> Iterator[Shown]:
         yield from not_explained(runs, metrics)
 
 
-def _absent(study: Study, loaded: LoadedStudy) -> Iterator[Shown]:
+def _absent(loaded: LoadedStudy) -> Iterator[Shown]:
     """Figures that the questions are about, and that no run has."""
-    asked = study.questions
-    best = (asked.best.figure, *asked.best.subject_to) if asked.best else ()
-    sought = loaded.search.figures if loaded.search is not None else ()
-    wanted = dict.fromkeys((*asked.figures, *asked.pareto, *best, *sought))
-    unasked = () if "metrics" in asked.model_fields_set else asked.metrics
-    absent = [name for name in wanted if name not in unasked and not is_known(loaded.table, name)]
-    if absent:
-        yield f"no run has the figure {', '.join(absent)}"
+    if loaded.absent:
+        yield f"no run has the figure {', '.join(loaded.absent)}"
 
 
 def _means(

@@ -78,6 +78,16 @@ class LoadedStudy:
         return [name for name in self.questions.figures if is_known(self.table, name)]
 
     @property
+    def absent(self) -> list[str]:
+        """Figures that the questions or the search name, and that no run has."""
+        asked = self.questions
+        best = (asked.best.figure, *asked.best.subject_to) if asked.best else ()
+        sought = self.search.figures if self.search is not None else ()
+        wanted = dict.fromkeys((*asked.figures, *asked.pareto, *best, *sought))
+        unasked = () if "metrics" in asked.model_fields_set else asked.metrics
+        return [one for one in wanted if one not in unasked and not is_known(self.table, one)]
+
+    @property
     def factors(self) -> list[str]:
         """The columns that tell settings apart."""
         return factor_names(self.table)

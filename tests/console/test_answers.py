@@ -226,9 +226,10 @@ def test_a_figure_that_no_run_has_is_told_in_one_line(
     assert said.count("accuracy") == 1
     assert "no run has the figure accuracy" in said and "time_s" in said
 
-    answers.print_answers(
-        Study.model_validate(one.study.content | {"questions": {}}), one.collect()
-    )
+    (tmp_path / "unasked").mkdir()
+    unasked = session(tmp_path / "unasked", base=base, points=None, questions={})
+    run_here(unasked)
+    answers.print_answers(unasked.study, unasked.collect())
     assert "accuracy" not in capsys.readouterr().out  # nobody asked for it
 
 

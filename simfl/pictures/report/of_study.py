@@ -76,7 +76,7 @@ def report_study(study: LoadedStudy, path: Path) -> Path:
     if study.completed.empty:
         raise RunFolderError(f"{study.path}: no run of this study has completed yet")
     page = Page(f"Study {study.content['name']}")
-    metrics = [name for name in study.questions.figures if name in study.completed]
+    metrics = study.metrics
     _warnings(page, study)
     _what_ran(page, study)
     _outcome(page, study, metrics)
@@ -133,6 +133,10 @@ def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
     factors = study.factors
     means = point_means(study.table, factors, metrics)
     page.heading("Outcome")
+    if study.absent:
+        page.text(f"No run has the figure {', '.join(study.absent)}.", "note")
+    if not metrics:
+        return
     page.text(
         "Means over the seeds with 95 % intervals (Student, cut to what a figure can be; none for a"
         " single seed). They show how certain a mean is; to decide which of two settings is better,"
@@ -263,7 +267,7 @@ def _columns(curve: Any, x: str, y: str) -> dict[str, list[float]]:
 
 
 def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
-    if not study.questions.compare:
+    if not study.questions.compare or not metrics:
         return
     page.heading("Paired comparisons")
     page.text(

@@ -195,6 +195,21 @@ def test_a_studys_report_stands_alone(study: LoadedStudy, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("_no_plotly")
+def test_figures_that_no_run_has_are_told_and_left_out(tmp_path: Path) -> None:
+    """No columns of dashes, no comparisons of nothing."""
+    compare = [{"factor": "population.groups.0.device", "baseline": "rpi_4b"}]
+    base = {"data": {"name": "sizes", "examples_per_client": 8}, "algorithm": "none"}
+    questions = {"metrics": ["accuracy", "loss"], "compare": compare}
+    one = session(tmp_path, base=base, questions=questions)
+    run_here(one)
+
+    file = report_study(one.collect(), tmp_path / "report.html")
+
+    assert Parsed(file).headings == ["Warnings", "What ran", "Outcome", "Runs"]
+    assert "No run has the figure accuracy, loss." in file.read_text("utf-8")
+
+
+@pytest.mark.usefixtures("_no_plotly")
 def test_the_command(run: LoadedRun, study: LoadedStudy, tmp_path: Path) -> None:
     """For runs and studies; other folders are refused."""
     for folder in (run.path, study.path):
