@@ -7,18 +7,16 @@ Beyond that, the mean would only represent the remaining seeds.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from simfl.common.arrays import FloatArray
 from simfl.common.suggestion import nearest
 from simfl.study.comparisons import CONFIDENCE
-from simfl.study.few_test_examples import ROUNDING, deviation_of_equals
-from simfl.study.figures import Bounds, bounds_of
+from simfl.study.figures import Bounds
+from simfl.study.means import mean_interval
 
 PLACES = {
     "time_s": "time_s",
@@ -69,10 +67,7 @@ def mean_curve(
 ) -> pd.DataFrame:
     """The mean of runs' curves at each x where one of them was evaluated and all have values.
 
-    Columns: `x`, `y`, `y`_low and `y`_high, the last two being Student's interval for the mean at
-    that x, cut to the figure's possible range (`bounds`, by default those of its name); NaN for a
-    single run. With a `step`, the interval also has a width where all runs agree
-    (`few_test_examples.py`).
+    Columns: `x`, `y`, `y`_low and `y`_high, the last two being the `mean_interval` at that x.
     """
     columns = [x, y, f"{y}_low", f"{y}_high"]
     if not curves or not all(places.size for places, _ in curves):
@@ -82,22 +77,7 @@ def mean_curve(
     every = np.unique(np.concatenate([places for places, _ in curves]))
     where = every[(every >= begin) & (every <= end)]
     values = np.stack([np.interp(where, *curve) for curve in curves])
-    mean, half = values.mean(axis=0), _half_widths(values, confidence, step)
-    low, high = bounds or bounds_of(y)
-    # As for means of figures: a bound that some value exceeds does not apply.
-    below = mean - half if values.size and values.min() < low else np.maximum(mean - half, low)
-    above = mean + half if values.size and values.max() > high else np.minimum(mean + half, high)
-    return pd.DataFrame(dict(zip(columns, (where, mean, below, above), strict=True)))
-
-
-def _half_widths(values: FloatArray, confidence: float, step: float) -> FloatArray:
-    """Half of Student's interval for each column's mean; NaN below two rows."""
-    count = len(values)
-    if count < 2:
-        return np.full(values.shape[1], math.nan)
-    deviation = values.std(axis=0, ddof=1)
-    same = deviation <= ROUNDING * np.abs(values).max(axis=0)
-    deviation[same] = deviation_of_equals(step)
-    quantile = float(special.stdtrit(count - 1, (1 + confidence) / 2))
-    half: FloatArray = quantile * deviation / math.sqrt(count)
-    return half
+    ends = [mean_interval(column, y, confidence, step, bounds) for column in values.T]
+    low, high = np.reshape(ends, (-1, 2)).T
+    found = (where, values.mean(axis=0), low, high)
+    return pd.DataFrame(dict(zip(columns, found, strict=True)))
