@@ -250,8 +250,7 @@ class SimulatedGrid(Grid):
                 f"a {letter.kind!r} message to client {letter.client} takes"
                 f" {quantity(needed_bytes, 'B')} (weights, gradients, optimizer, largest batch),"
                 f" more than {device.name} has, {quantity(needed_bytes - lacking_bytes, 'B')};"
-                " accepted:"
-                " smaller batches, a smaller model, or population.memory: drop"
+                " accepted: smaller batches, a smaller model, or population.memory: drop"
             )
 
     # In simulated time.
